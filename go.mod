@@ -1,0 +1,3 @@
+module github.com/sealstone/sealstone
+
+go 1.26
