@@ -2,8 +2,10 @@
 // it: positioned I/O, explicit durability, and nothing else.
 //
 // Names are slash separated and relative to the root that the FS was made
-// for; ".." and absolute names are refused. No implementation follows a
-// symbolic link. An operation that is not followed by the matching sync may
+// for, as in fs.ValidPath: absolute names and names with empty, "." or ".."
+// components are refused with ErrInvalidName; "." alone is the root, which
+// can be listed, stated and synced, and nothing else. No implementation
+// follows a symbolic link. An operation that is not followed by the matching sync may
 // be lost in a power cut, in any order and in part:
 //
 //   - file bytes: File.Datasync or File.Sync on that file;
@@ -31,8 +33,12 @@ var (
 	ErrSymlink = errors.New("vfs: name goes through a symbolic link")
 	// ErrDirectUnsupported: the file system refuses O_DIRECT for this file.
 	ErrDirectUnsupported = errors.New("vfs: direct I/O not supported here")
-	// ErrInvalidName: empty, absolute, or with a ".." component.
+	// ErrInvalidName: empty, absolute, or with an empty, "." or ".."
+	// component; also "." where the root itself cannot be meant.
 	ErrInvalidName = errors.New("vfs: invalid name")
+	// ErrNotRegular: the name is a directory, a pipe, a socket or a device,
+	// where a regular file is asked for.
+	ErrNotRegular = errors.New("vfs: not a regular file")
 )
 
 // OpenFlag says how FS.Open opens a file. The zero value opens an existing
@@ -46,14 +52,22 @@ const (
 	Create
 	// Excl, with Create, fails with fs.ErrExist if the file is there.
 	Excl
-	// Trunc empties an existing file.
+	// Trunc empties an existing file; implies ReadWrite.
 	Trunc
 	// Direct asks for I/O past the page cache (O_DIRECT). Where the file
-	// system refuses it, Open fails with ErrDirectUnsupported.
+	// system refuses it, Open fails with ErrDirectUnsupported; a file that
+	// the same call created may stay behind, empty.
 	Direct
 )
 
 // File is an open file. ReadAt and WriteAt may be called concurrently.
+//
+// ReadAt and Readv return fewer bytes than asked for only together with an
+// error, which is io.EOF itself (not wrapped) where the file ended.
+//
+// Close does not wait for operations in flight: they finish, and the last of
+// them closes the descriptor. Every operation after Close fails with
+// fs.ErrClosed.
 type File interface {
 	io.ReaderAt
 	io.WriterAt
@@ -69,8 +83,9 @@ type File interface {
 	Datasync() error
 
 	// Truncate sets the size. Preallocate reserves [off, off+length) and
-	// extends the size to cover it; it is a hint where unsupported (it then
-	// still extends the size).
+	// extends the size to cover it, never shrinks it and never changes bytes;
+	// where the file system cannot reserve, it only extends the size, and
+	// must then not run beside writes past the end.
 	Truncate(sizeBytes int64) error
 	Preallocate(off, length int64) error
 
@@ -78,7 +93,8 @@ type File interface {
 	DropCache(off, length int64) error
 
 	Stat() (Info, error)
-	// Fd is the descriptor, or InvalidFd.
+	// Fd is the descriptor, or InvalidFd. It is valid until Close: who hands
+	// it to the kernel keeps the File open until the request ended.
 	Fd() uintptr
 }
 
@@ -124,7 +140,8 @@ type FS interface {
 	Statfs() (Usage, error)
 	// Lock takes an exclusive, non-blocking lock on name, creating the file;
 	// the lock ends with the returned File's Close or the process. It fails
-	// with ErrLocked. Content of the file is left as it was.
+	// with ErrLocked, also within one process. Content of the file is left
+	// as it was.
 	Lock(name string) (File, error)
 }
 
