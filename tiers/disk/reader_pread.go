@@ -1,0 +1,217 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"syscall"
+
+	"github.com/sealstone/sealstone/internal/aligned"
+	"github.com/sealstone/sealstone/internal/vfs"
+	"github.com/sealstone/sealstone/tiers"
+)
+
+// outcome of the I/O of one request. With buf set the bytes lie in data, a
+// part of it, and are still to be copied; else they are in the spans.
+type outcome struct {
+	buf  *aligned.Buffer
+	data []byte
+	path tiers.Path
+	err  error
+}
+
+// serve does one request from start to answer. The buffer and the file go
+// back before the answer is given, so that whoever waits for the answer finds
+// them returned.
+func (p *PreadReader) serve(r *request) {
+	if !r.start() {
+		return
+	}
+	out := p.read(r)
+	claimed := r.claim()
+	if claimed {
+		switch {
+		case out.err != nil && r.pinned:
+			zeroSpans(r.spans) // a read may have left parts of the file there
+		case out.err == nil && out.buf != nil:
+			scatter(r.spans, out.data)
+		}
+	}
+	if out.buf != nil {
+		out.buf.Free()
+	}
+	err := out.err
+	if err != nil {
+		err = fmt.Errorf("disk: read %d bytes at %d of file %d: %w", r.length, r.offset, r.file.ID(), err)
+	}
+	r.file.Release()
+	if claimed {
+		r.finish(out.path, err)
+	}
+}
+
+// read moves the bytes: past the page cache where the file allows it and
+// nobody refused yet, else through it.
+func (p *PreadReader) read(r *request) outcome {
+	if r.b.ctx.Err() != nil && !r.pinned {
+		return outcome{err: context.Cause(r.b.ctx)}
+	}
+	if f := r.file.File(true); f != nil && p.refusal.Load() == nil {
+		out := p.readDirect(r, f)
+		if !isRefusal(out.err) {
+			return out
+		}
+		p.refuse(out.err)
+	}
+	f := r.file.File(false)
+	if f == nil {
+		return outcome{err: fmt.Errorf("file is not open: %w", tiers.ErrInvalid)}
+	}
+	if r.pinned {
+		return outcome{path: tiers.PathBuffered, err: readFull(f, r.spans, r.offset, r.length, false)}
+	}
+	return p.bounce(r.b.ctx, f, r.offset, r.length, tiers.PathBufferedBounce)
+}
+
+func (p *PreadReader) readDirect(r *request, f vfs.File) outcome {
+	if !r.pinned || !r.suitable {
+		return p.bounce(r.b.ctx, f, r.offset, r.length, tiers.PathDirectBounce)
+	}
+	head := r.length &^ (directAlignBytes - 1)
+	if head > 0 {
+		if err := readFull(f, cutSpans(r.spans, 0, head), r.offset, head, true); err != nil {
+			return outcome{err: err}
+		}
+	}
+	tail := r.length - head
+	if tail == 0 {
+		return outcome{path: tiers.PathDirect}
+	}
+	out := p.bounce(r.b.ctx, f, r.offset+int64(head), tail, tiers.PathDirect)
+	if out.err == nil {
+		scatter(cutSpans(r.spans, head, r.length), out.data)
+		out.buf.Free()
+	}
+	return outcome{path: out.path, err: out.err}
+}
+
+// bounce reads whole blocks around the range into a buffer of the pool.
+func (p *PreadReader) bounce(ctx context.Context, f vfs.File, off int64, length int, path tiers.Path) outcome {
+	from := off &^ (directAlignBytes - 1)
+	lead := int(off - from)
+	size := (lead + length + directAlignBytes - 1) &^ (directAlignBytes - 1)
+	buf, err := p.buffer(ctx, size)
+	if err != nil {
+		return outcome{err: err}
+	}
+	direct := path != tiers.PathBufferedBounce
+	if err := readFull(f, [][]byte{buf.Bytes()[:size]}, from, lead+length, direct); err != nil {
+		buf.Free()
+		return outcome{err: err}
+	}
+	return outcome{buf: buf, data: buf.Bytes()[lead : lead+length], path: path}
+}
+
+// buffer takes a buffer from the pool, waiting a bounded time.
+func (p *PreadReader) buffer(ctx context.Context, sizeBytes int) (*aligned.Buffer, error) {
+	if buf, err := p.pool.TryGet(sizeBytes); err == nil {
+		return buf, nil
+	} else if errors.Is(err, aligned.ErrTooLarge) {
+		return nil, fmt.Errorf("bounce buffer of %d bytes: %w", sizeBytes, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.poolWaitMax)
+	defer cancel()
+	buf, err := p.pool.Get(ctx, sizeBytes)
+	if err != nil {
+		return nil, fmt.Errorf("bounce buffer of %d bytes: %w: %w", sizeBytes, tiers.ErrBusy, err)
+	}
+	return buf, nil
+}
+
+// refuse remembers the first reason why direct I/O is not used any more.
+func (p *PreadReader) refuse(err error) {
+	s := err.Error()
+	p.refusal.CompareAndSwap(nil, &s)
+}
+
+// isRefusal: the system does not do this kind of I/O here. It says nothing
+// about the data.
+func isRefusal(err error) bool {
+	return errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP) ||
+		errors.Is(err, syscall.EPERM) || errors.Is(err, vfs.ErrDirectUnsupported)
+}
+
+// readFull fills bufs from off until at least need bytes are there. Short
+// reads and interruptions are continued, a bounded number of times without
+// progress; the end of the file before need is io.ErrUnexpectedEOF.
+//
+// Direct I/O can only go on at a block, so a broken last block is read again;
+// when that brings no more, the file ends there.
+func readFull(f vfs.File, bufs [][]byte, off int64, need int, direct bool) error {
+	done, most, idle := 0, 0, 0
+	for {
+		rest := bufs
+		if done > 0 {
+			rest = cutSpans(bufs, done, spansLen(bufs))
+		}
+		n, err := f.Readv(rest[:min(len(rest), maxSpansPerSyscall)], off+int64(done))
+		done += max(n, 0)
+		switch {
+		case done >= need:
+			return nil
+		case errors.Is(err, io.EOF):
+			return io.ErrUnexpectedEOF
+		case err == nil && (n <= 0 || done <= most):
+			return io.ErrUnexpectedEOF
+		case err == nil:
+			most, idle = done, 0
+			if direct {
+				done &^= directAlignBytes - 1
+			}
+		case errors.Is(err, syscall.EINTR), errors.Is(err, syscall.EAGAIN):
+			if idle++; idle > maxTransientRetries {
+				return err
+			}
+			runtime.Gosched()
+		default:
+			return err
+		}
+	}
+}
+
+func spansLen(spans [][]byte) int {
+	n := 0
+	for _, s := range spans {
+		n += len(s)
+	}
+	return n
+}
+
+// cutSpans returns the bytes [from, to) of the spans taken as one.
+func cutSpans(spans [][]byte, from, to int) [][]byte {
+	out := make([][]byte, 0, len(spans))
+	pos := 0
+	for _, s := range spans {
+		lo, hi := max(from-pos, 0), min(to-pos, len(s))
+		if lo < hi {
+			out = append(out, s[lo:hi])
+		}
+		pos += len(s)
+	}
+	return out
+}
+
+// scatter copies data over the spans; both have the same length.
+func scatter(spans [][]byte, data []byte) {
+	for _, s := range spans {
+		data = data[copy(s, data):]
+	}
+}
+
+func zeroSpans(spans [][]byte) {
+	for _, s := range spans {
+		clear(s)
+	}
+}

@@ -1,0 +1,125 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/sealstone/sealstone/internal/sums"
+)
+
+// ChunkVerify compares the raw chunks [first, last) of an uncompressed extent
+// with its chunk table and returns the index of the first bad one, or -1.
+// payload begins with the first byte of chunk first, as ChunkSpan gives it,
+// and holds what lies on disk up to the last byte of chunk last-1, padding
+// between planes included. A chunk that payload cuts short is bad, and so is
+// one that does not exist.
+func ChunkVerify(e *Extent, payload []byte, first, last int) (badChunk int) {
+	_, base, _ := e.ChunkSpan(first)
+	for i := first; i < last; i++ {
+		plane, off, n := e.ChunkSpan(i)
+		off -= base
+		if plane < 0 || i >= len(e.Chunks) || off < 0 || off+int64(n) > int64(len(payload)) {
+			return i
+		}
+		if sums.Chunk(payload[off:off+int64(n)]) != e.Chunks[i].RawSum {
+			return i
+		}
+	}
+	return -1
+}
+
+// VerifyExtent reads a whole extent in pieces of at most 1 MiB and checks it:
+// the header against the index's header sum want, every chunk against its
+// stored sum, the padding for zeros. An alias has its header only. A nil
+// error is the only good answer; ErrCorrupt says that the bytes are bad, any
+// other error that they could not be judged.
+func (v *Volume) VerifyExtent(ctx context.Context, at Address, want uint64) error {
+	h, err := v.Acquire(at.Segment)
+	if err != nil {
+		return err
+	}
+	defer h.Release()
+	win, err := v.newWindow(h)
+	if err != nil {
+		return fmt.Errorf("disk: verify extent at %v: %w", at, err)
+	}
+	defer win.free()
+	e, err := v.expectHeader(win, at, want)
+	if err == nil {
+		err = verifyPayload(ctx, win, e)
+	}
+	if err != nil {
+		return fmt.Errorf("disk: verify extent at %v: %w", at, err)
+	}
+	return nil
+}
+
+// expectHeader reads the header of the extent and compares it with want.
+func (v *Volume) expectHeader(win *window, at Address, want uint64) (*Extent, error) {
+	short := func(err error) error {
+		if err != io.EOF {
+			return err
+		}
+		return corruptAt(at.Segment, at.Offset(), "extent header", ReasonShort, nil)
+	}
+	p, err := win.bytes(at.Offset(), PageBytes)
+	if err != nil {
+		return nil, short(err)
+	}
+	n, err := PeekExtent(p)
+	if err != nil {
+		return nil, placed(err, SegmentName(at.Segment), at.Segment, at.Offset())
+	}
+	if p, err = win.bytes(at.Offset(), n*PageBytes); err != nil {
+		return nil, short(err)
+	}
+	e, err := DecodeExtentExpect(p, v.o.Key, want, at, v.o.UUID)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", SegmentName(at.Segment), err)
+	}
+	return e, nil
+}
+
+// verifyPayload checks the chunks and the padding behind each plane.
+func verifyPayload(ctx context.Context, win *window, e *Extent) error {
+	if e.Kind == KindAlias {
+		return nil
+	}
+	if e.Codec != CodecRaw {
+		return &UnsupportedError{What: "extent payload", Detail: fmt.Sprintf("codec %d", e.Codec)}
+	}
+	base := e.Address.Offset() + int64(e.HeaderPages)*PageBytes
+	for i := range e.Chunks {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := verifyChunk(win, e, i, base); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verifyChunk checks one chunk and what fills up its last page.
+func verifyChunk(win *window, e *Extent, i int, base int64) error {
+	_, off, n := e.ChunkSpan(i)
+	bad := func(reason string, err error) error {
+		return corruptAt(e.Address.Segment, base+off, fmt.Sprintf("chunk %d", i), reason, err)
+	}
+	p, err := win.bytes(base+off, int(pages(int64(n)))*PageBytes)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return bad(ReasonShort, nil)
+	}
+	if err != nil {
+		return err
+	}
+	if got := sums.Chunk(p[:n]); got != e.Chunks[i].RawSum {
+		return bad(ReasonSum, fmt.Errorf("want %016x, computed %016x", e.Chunks[i].RawSum, got))
+	}
+	if !allZero(p[n:]) {
+		return bad(ReasonField, errors.New("padding is not zero"))
+	}
+	return nil
+}

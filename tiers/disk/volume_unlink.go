@@ -1,0 +1,98 @@
+package disk
+
+import (
+	"fmt"
+
+	"github.com/sealstone/sealstone/internal/vfs"
+)
+
+// Unlink removes a segment: no Acquire succeeds from now on, handles that are
+// out read on. It returns when the removal is durable. The order is segment,
+// directory sync, sidecar: tombstones must not go before what they kill. A
+// sidecar that comes back after a power cut is removed by OpenVolume.
+//
+// For an absent segment it makes the absence durable, so it can be repeated
+// after a crash. A segment with an open Writer is ErrInvalid. After an error
+// the segment is either as before (the removal failed), or gone for readers
+// and perhaps there again after a power cut, with its sidecar.
+func (v *Volume) Unlink(id uint64) error {
+	if v.o.ReadOnly {
+		return fmt.Errorf("disk: unlink segment %016x: %w", id, ErrReadOnly)
+	}
+	s, err := v.beginUnlink(id)
+	if err != nil {
+		return fmt.Errorf("disk: unlink segment %016x: %w", id, err)
+	}
+	if s == nil {
+		return v.unlinkAbsent(id)
+	}
+	if err := v.o.FS.Remove(SegmentName(id)); err != nil && !vfs.IsNotExist(err) {
+		v.mu.Lock()
+		s.unlinking = false
+		v.mu.Unlock()
+		return fmt.Errorf("disk: unlink segment %016x: %w", id, err)
+	}
+	v.mu.Lock()
+	delete(v.segs, id)
+	v.mu.Unlock()
+	syncErr := v.o.FS.SyncDir(segmentDir(id))
+	// The files are closed with their last users; until then the blocks are
+	// held, and counted.
+	_ = v.cache.retire(&s.data, func() { v.setData(s, 0) })
+	_ = v.cache.retire(&s.tombs.file, nil)
+	if syncErr != nil {
+		return fmt.Errorf("disk: unlink segment %016x: %w", id, syncErr)
+	}
+	if err := v.o.FS.Remove(SidecarName(id)); err != nil && !vfs.IsNotExist(err) {
+		return fmt.Errorf("disk: unlink segment %016x: its sidecar stays until the next open: %w", id, err)
+	}
+	v.setSidecar(s, 0)
+	return nil
+}
+
+// beginUnlink shuts new readers out. It returns nil for an absent segment.
+func (v *Volume) beginUnlink(id uint64) (*segment, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s, ok := v.segs[id]
+	if !ok {
+		return nil, nil
+	}
+	if s.unlinking {
+		return nil, fmt.Errorf("another unlink is under way: %w", ErrInvalid)
+	}
+	if s.writer != nil {
+		return nil, fmt.Errorf("its writer is open: %w", ErrInvalid)
+	}
+	s.unlinking = true
+	return s, nil
+}
+
+// unlinkAbsent makes the absence of a segment durable and takes its sidecar
+// away if that is still there.
+func (v *Volume) unlinkAbsent(id uint64) error {
+	if err := v.o.FS.SyncDir(segmentDir(id)); err != nil {
+		if vfs.IsNotExist(err) {
+			return nil
+		}
+		return fmt.Errorf("disk: unlink absent segment %016x: %w", id, err)
+	}
+	if err := v.o.FS.Remove(SidecarName(id)); err != nil && !vfs.IsNotExist(err) {
+		return fmt.Errorf("disk: unlink absent segment %016x: %w", id, err)
+	}
+	return nil
+}
+
+func (v *Volume) setData(s *segment, bytes int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.allocated += bytes - s.dataBytes
+	s.dataBytes = bytes
+}
+
+func (v *Volume) setSidecar(s *segment, bytes int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.allocated += bytes - s.sidecarBytes
+	s.sidecarBytes = bytes
+}
