@@ -120,6 +120,9 @@ func decodeNames(file string, p []byte, k sums.Key, uuid [16]byte, readOnly bool
 	if e.uuid != uuid {
 		return nil, fmt.Errorf("belongs to store %x, not to %x", e.uuid, uuid)
 	}
+	if e.features == (Features{}) && !allZero(p[10:12]) {
+		return nil, fmt.Errorf("reserved bytes are not zero")
+	}
 	s.segmentBound = binary.LittleEndian.Uint64(p[48:])
 	s.sequenceBound = binary.LittleEndian.Uint64(p[56:])
 	s.nextNumber = binary.LittleEndian.Uint32(p[64:])

@@ -1,0 +1,401 @@
+package meta
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sealstone/sealstone/engine/layout"
+	"github.com/sealstone/sealstone/internal/vfs"
+)
+
+func testParams() CreateParams {
+	p := CreateParams{
+		SegmentBytes: 8 << 20, AlignmentBytes: 4096, PebbleFormat: 19, CreatedUnix: 1_700_000_000,
+	}
+	for i := range p.UUID {
+		p.UUID[i] = byte(0x10 + i)
+	}
+	for i := range p.Secret {
+		p.Secret[i] = byte(0xc0 + i)
+	}
+	return p
+}
+
+func mustCreate(t testing.TB, fsys vfs.FS) *Meta {
+	t.Helper()
+	m, err := Create(fsys, testParams())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// mustOpen opens for writing and expects no findings.
+func mustOpen(t testing.TB, fsys vfs.FS) *Meta {
+	t.Helper()
+	m, found, err := Open(fsys, false)
+	if err != nil || len(found) != 0 {
+		t.Fatalf("Open: %v, findings %v", err, found)
+	}
+	return m
+}
+
+func mustAdd(t testing.TB, m *Meta, tenant string, l layout.Layout) Namespace {
+	t.Helper()
+	n, err := m.AddNamespace(tenant, l, 1_700_000_001)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func requireSame(t *testing.T, got, want *Meta) {
+	t.Helper()
+	if diff := cmp.Diff(want.Store(), got.Store()); diff != "" {
+		t.Errorf("Store (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want.Namespaces(), got.Namespaces()); diff != "" {
+		t.Errorf("Namespaces (-want +got):\n%s", diff)
+	}
+	gotSegments, gotSequences := got.Bounds()
+	if segments, sequences := want.Bounds(); gotSegments != segments || gotSequences != sequences {
+		t.Errorf("Bounds = %d, %d, want %d, %d", gotSegments, gotSequences, segments, sequences)
+	}
+	if got.Key() != want.Key() {
+		t.Error("another key")
+	}
+}
+
+func TestLifeCycle(t *testing.T) {
+	for name, open := range map[string]func() vfs.FS{
+		"mem": func() vfs.FS { return vfs.NewMem() },
+		"os": func() vfs.FS {
+			fsys, err := vfs.OpenOS(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { fsys.Close() })
+			return fsys
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fsys := open()
+			if _, _, err := Open(fsys, false); !errors.Is(err, ErrNoStore) {
+				t.Fatalf("Open of an empty directory: %v", err)
+			}
+			m := mustCreate(t, fsys)
+			if _, err := Create(fsys, testParams()); !errors.Is(err, ErrExists) {
+				t.Fatalf("Create twice: %v", err)
+			}
+			a := mustAdd(t, m, "", layout.Opaque("a"))
+			b := mustAdd(t, m, "tenant", layout.Opaque("a"))
+			if again := mustAdd(t, m, "", layout.Opaque("a")); !cmp.Equal(a, again) {
+				t.Errorf("the same namespace again: %v, want %v", again, a)
+			}
+			if a.Number != 1 || b.Number != 2 || a.Epoch != 1 || a.Floor != 0 {
+				t.Errorf("namespaces %+v and %+v", a, b)
+			}
+			raised, err := m.RaiseFloor(a.Number, 7)
+			if err != nil || raised.Epoch != 2 || raised.Floor != 7 {
+				t.Errorf("RaiseFloor: %+v, %v", raised, err)
+			}
+			if err := m.RaisePebbleFormat(20); err != nil {
+				t.Error(err)
+			}
+			requireSame(t, mustOpen(t, fsys), m)
+			names, err := fsys.List(".")
+			want := []string{NamespacesFile, NamespacesCopyFile, StoreFile, StoreCopyFile}
+			if err != nil || !slices.Equal(names, want) {
+				t.Errorf("files %v, %v", names, err)
+			}
+		})
+	}
+}
+
+func TestLookupAndNear(t *testing.T) {
+	m := mustCreate(t, vfs.NewMem())
+	l := layout.Opaque("model")
+	other := l.Clone()
+	other.DType = "float16"
+	n := mustAdd(t, m, "x", l)
+	mustAdd(t, m, "y", other)
+	if got, ok := m.Lookup("x", l.Fingerprint()); !ok || !cmp.Equal(got, n) {
+		t.Errorf("Lookup = %v, %v", got, ok)
+	}
+	if got, ok := m.Lookup("x", other.Fingerprint()); ok {
+		t.Errorf("Lookup finds the namespace of another tenant: %v", got)
+	}
+	if near := m.Near("x", other); len(near) != 1 || near[0].Number != n.Number {
+		t.Errorf("Near = %v", near)
+	}
+	if near := m.Near("x", l); len(near) != 0 {
+		t.Errorf("an equal layout is near: %v", near)
+	}
+	// What callers get is theirs.
+	got := m.Namespaces()
+	got[0].Layout.Planes[0].Name = "changed"
+	if again := m.Namespaces(); again[0].Layout.Planes[0].Name != "value" {
+		t.Error("Namespaces shares memory with the store")
+	}
+}
+
+func TestRaiseFloor(t *testing.T) {
+	m := mustCreate(t, vfs.NewMem())
+	n := mustAdd(t, m, "", layout.Opaque("a"))
+	for _, c := range []struct{ floor, want, epoch uint64 }{
+		{100, 100, 2}, {50, 100, 3}, {100, 100, 4}, {3 << 20, 3 << 20, 5},
+	} {
+		if got, err := m.RaiseFloor(n.Number, c.floor); err != nil || got.Floor != c.want || got.Epoch != c.epoch {
+			t.Errorf("RaiseFloor(%d) = floor %d epoch %d, %v", c.floor, got.Floor, got.Epoch, err)
+		}
+	}
+	first, _, err := m.ReserveSequences(1)
+	if err != nil || first < 3<<20 {
+		t.Errorf("sequence %d was handed out under the floor %d (%v)", first, 3<<20, err)
+	}
+	if _, err := m.RaiseFloor(9, 1); !errors.Is(err, ErrNoNamespace) {
+		t.Errorf("unknown namespace: %v", err)
+	}
+	if _, err := m.RaiseFloor(n.Number, 1<<63); !errors.Is(err, ErrInvalid) {
+		t.Errorf("floor 2^63: %v", err)
+	}
+	if err := m.Err(); err != nil {
+		t.Errorf("a refused argument poisons: %v", err)
+	}
+}
+
+func TestReservations(t *testing.T) {
+	fsys := vfs.NewMem()
+	m := mustCreate(t, fsys)
+	next := map[string]uint64{}
+	for _, n := range []uint64{1, 64, 65, 1, 1 << 21} {
+		for name, reserve := range map[string]func(uint64) (uint64, uint64, error){
+			"segments": m.ReserveSegments, "sequences": m.ReserveSequences,
+		} {
+			first, bound, err := reserve(n)
+			if err != nil || first < max(next[name], 1) || bound < first+n {
+				t.Fatalf("%s: reserve %d = %d, %d, %v; before it %d", name, n, first, bound, err, next[name])
+			}
+			if step := map[string]uint64{"segments": SegmentStep, "sequences": SequenceStep}[name]; bound%step != 0 {
+				t.Errorf("%s: bound %d is no multiple of %d", name, bound, step)
+			}
+			next[name] = bound
+		}
+		m = mustOpen(t, fsys)
+	}
+	if _, _, err := m.ReserveSegments(0); !errors.Is(err, ErrInvalid) {
+		t.Errorf("reserve nothing: %v", err)
+	}
+	for _, n := range []uint64{^uint64(0), 1 << 63, 1 << 62} {
+		if first, bound, err := m.ReserveSequences(n); !errors.Is(err, ErrFull) {
+			t.Errorf("reserve %d: %d, %d, %v", n, first, bound, err)
+		}
+	}
+}
+
+func TestArguments(t *testing.T) {
+	for name, edit := range map[string]func(p *CreateParams){
+		"no segment size":    func(p *CreateParams) { p.SegmentBytes = 0 },
+		"odd segment size":   func(p *CreateParams) { p.SegmentBytes++ },
+		"huge segment":       func(p *CreateParams) { p.SegmentBytes = 2 * maxSegmentBytes },
+		"small alignment":    func(p *CreateParams) { p.AlignmentBytes = 512 },
+		"odd alignment":      func(p *CreateParams) { p.AlignmentBytes = 12288 },
+		"member beyond":      func(p *CreateParams) { p.SetUUID[0], p.Member, p.Members = 1, 2, 2 },
+		"members, no set":    func(p *CreateParams) { p.Members = 2 },
+		"negative segment":   func(p *CreateParams) { p.SegmentBytes = -4096 },
+		"alignment too wide": func(p *CreateParams) { p.AlignmentBytes = 2 << 20 },
+	} {
+		p := testParams()
+		edit(&p)
+		fsys := vfs.NewMem()
+		if _, err := Create(fsys, p); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if names, _ := fsys.List("."); len(names) != 0 {
+			t.Errorf("%s: left %v", name, names)
+		}
+	}
+	m := mustCreate(t, vfs.NewMem())
+	for _, tenant := range []string{strings.Repeat("x", MaxTenantBytes+1), "\xff", "a\n"} {
+		if _, err := m.AddNamespace(tenant, layout.Opaque("a"), 0); !errors.Is(err, ErrInvalid) {
+			t.Errorf("tenant %.10q: %v", tenant, err)
+		}
+	}
+	if _, err := m.AddNamespace("", layout.Layout{}, 0); !errors.Is(err, layout.ErrMissingField) {
+		t.Errorf("empty layout: %v", err)
+	}
+	if err := m.RaisePebbleFormat(18); !errors.Is(err, ErrInvalid) {
+		t.Errorf("lower index format: %v", err)
+	}
+}
+
+func TestRandomIdentity(t *testing.T) {
+	p := testParams()
+	p.UUID, p.Secret = [16]byte{}, [32]byte{}
+	a, err := Create(vfs.NewMem(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Create(vfs.NewMem(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Store().UUID == b.Store().UUID || a.Key() == b.Key() {
+		t.Error("two stores share uuid or secret")
+	}
+}
+
+func TestReadOnly(t *testing.T) {
+	fsys := vfs.NewMem()
+	n := mustAdd(t, mustCreate(t, fsys), "", layout.Opaque("a"))
+	if err := fsys.Remove(StoreCopyFile); err != nil {
+		t.Fatal(err)
+	}
+	m, found, err := Open(noWrites(t, fsys), true)
+	if err != nil || len(found) != 1 || found[0].File != StoreCopyFile || found[0].Healed {
+		t.Fatalf("Open: %v, %v", found, err)
+	}
+	_, addErr := m.AddNamespace("", layout.Opaque("b"), 0)
+	_, floorErr := m.RaiseFloor(n.Number, 1)
+	_, _, segErr := m.ReserveSegments(1)
+	_, _, seqErr := m.ReserveSequences(1)
+	for _, err := range []error{addErr, floorErr, segErr, seqErr, m.RaisePebbleFormat(99)} {
+		if !errors.Is(err, ErrReadOnly) {
+			t.Errorf("%v, want ErrReadOnly", err)
+		}
+	}
+}
+
+// noWrites fails the test when anything is changed.
+func noWrites(t *testing.T, fsys vfs.FS) vfs.FS {
+	return vfs.WithHook(fsys, func(op vfs.Op) error {
+		if op.Mutates() {
+			t.Errorf("a read-only store changes %s (%v)", op.Name, op.Kind)
+		}
+		return nil
+	})
+}
+
+// A failed write, wherever it happens, stops all writing and no reading.
+func TestPoison(t *testing.T) {
+	for k := 0; ; k++ {
+		mem := vfs.NewMem()
+		mustAdd(t, mustCreate(t, mem), "", layout.Opaque("a"))
+		before := mustOpen(t, mem)
+		ops, armed := 0, false
+		m := mustOpen(t, vfs.WithHook(mem, func(op vfs.Op) error {
+			if !armed || !op.Mutates() {
+				return nil
+			}
+			if ops++; ops == k+1 {
+				return syscall.ENOSPC
+			}
+			return nil
+		}))
+		armed = true
+		_, err := m.AddNamespace("", layout.Opaque("b"), 0)
+		if err == nil {
+			if ops > k {
+				t.Errorf("operation %d failed and the answer is OK", k)
+			}
+			if k < 10 {
+				t.Errorf("only %d operations for two durable copies", k)
+			}
+			return
+		}
+		if !errors.Is(err, ErrPoisoned) || !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("operation %d: %v", k, err)
+		}
+		requireSame(t, m, before)
+		if _, _, err := m.ReserveSegments(1); !errors.Is(err, ErrPoisoned) {
+			t.Errorf("operation %d: a later write: %v", k, err)
+		}
+		if err := m.Err(); !errors.Is(err, ErrPoisoned) || !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("operation %d: Err = %v", k, err)
+		}
+		again, _, err := Open(mem, false)
+		if err != nil || again.Err() != nil || len(again.Namespaces()) < 1 || len(again.Namespaces()) > 2 {
+			t.Errorf("operation %d: open again: %v", k, err)
+		}
+	}
+}
+
+func TestFull(t *testing.T) {
+	m := mustCreate(t, vfs.NewMem())
+	full := *m.names.Load()
+	for i := range MaxNamespaces {
+		full.nextNumber++
+		full.list = append(full.list, Namespace{Number: uint32(i + 1), Epoch: 1})
+	}
+	m.names.Store(&full)
+	if _, err := m.AddNamespace("", layout.Opaque("a"), 0); !errors.Is(err, ErrFull) {
+		t.Errorf("one namespace too many: %v", err)
+	}
+	// Large layouts reach the limit of the file first.
+	m = mustCreate(t, vfs.NewMem())
+	large := layout.Opaque("a")
+	large.Extra = map[string]string{}
+	for i := range layout.MaxExtra {
+		large.Extra[fmt.Sprint(i)] = strings.Repeat("x", layout.MaxStringBytes)
+	}
+	crowded := *m.names.Load()
+	for i := range MaxNamespacesBytes/(layout.MaxExtra*layout.MaxStringBytes) + 1 {
+		crowded.nextNumber++
+		crowded.list = append(crowded.list, Namespace{Number: uint32(i + 1), Epoch: 1, Layout: large})
+	}
+	m.names.Store(&crowded)
+	if _, err := m.AddNamespace("", layout.Opaque("b"), 0); !errors.Is(err, ErrFull) {
+		t.Errorf("file too large: %v", err)
+	}
+	if m.Err() != nil {
+		t.Error("a full store is poisoned")
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	fsys := vfs.NewMem()
+	m := mustCreate(t, fsys)
+	const workers, rounds = 4, 8
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	taken := map[uint64]bool{}
+	for w := range workers {
+		wg.Go(func() {
+			for i := range rounds {
+				n, err := m.AddNamespace(fmt.Sprint("tenant", w%2), layout.Opaque(fmt.Sprint(i)), 0)
+				if err != nil {
+					t.Error(err)
+				}
+				if got, ok := m.Lookup(n.Tenant, n.Fingerprint); !ok || got.Number != n.Number {
+					t.Errorf("Lookup after AddNamespace: %v %v", got, ok)
+				}
+				if _, err := m.RaiseFloor(n.Number, uint64(i)); err != nil {
+					t.Error(err)
+				}
+				first, _, err := m.ReserveSegments(1)
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				if taken[first] {
+					t.Errorf("segment %d twice", first)
+				}
+				taken[first] = true
+				mu.Unlock()
+				m.Namespaces()
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(m.Namespaces()); n != 2*rounds {
+		t.Errorf("%d namespaces, want %d", n, 2*rounds)
+	}
+	requireSame(t, mustOpen(t, fsys), m)
+}
