@@ -1,0 +1,5 @@
+//go:build unix
+
+package aligned
+
+const wantHugeAlign = HugePageBytes

@@ -1,0 +1,6 @@
+//go:build unix && !linux
+
+package aligned
+
+// adviseHuge does nothing where there is no such advice.
+func adviseHuge([]byte) {}
