@@ -1,0 +1,55 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/sealstone/sealstone/internal/aligned"
+	"github.com/sealstone/sealstone/tiers"
+	"github.com/sealstone/sealstone/tiers/readertest"
+)
+
+func TestPreadReaderConformance(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	readertest.Run(t, func(t testing.TB, c readertest.Config) tiers.Reader {
+		r, err := NewPreadReader(PreadOptions{Workers: c.Workers, QueueMax: c.QueueMax, Pool: c.Pool})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	})
+}
+
+func TestPreadReaderOptions(t *testing.T) {
+	pool := aligned.NewPool(1 << 20)
+	for _, tc := range []struct {
+		name string
+		o    PreadOptions
+		want error
+		max  int
+	}{
+		{"no pool", PreadOptions{}, ErrInvalid, 0},
+		{"negative workers", PreadOptions{Pool: pool, Workers: -1}, ErrInvalid, 0},
+		{"negative queue", PreadOptions{Pool: pool, QueueMax: -1}, ErrInvalid, 0},
+		{"negative wait", PreadOptions{Pool: pool, PoolWaitMax: -1}, ErrInvalid, 0},
+		{"defaults", PreadOptions{Pool: pool}, nil, DefaultReadWorkers},
+		{"capped", PreadOptions{Pool: pool, Workers: 1000}, nil, MaxReadWorkers},
+	} {
+		r, err := NewPreadReader(tc.o)
+		if !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
+		}
+		if err != nil {
+			continue
+		}
+		if r.workersMax != tc.max {
+			t.Errorf("%s: %d workers, want %d", tc.name, r.workersMax, tc.max)
+		}
+		if err := r.Close(context.Background()); err != nil {
+			t.Errorf("%s: close: %v", tc.name, err)
+		}
+	}
+}
