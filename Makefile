@@ -1,0 +1,102 @@
+# Sealstone. `make` prints the targets; `make test` is what CI runs.
+#
+# Variables: GO, FUZZTIME (per fuzz function), TESTTIMEOUT (per package),
+# SEALSTONE_FULL=1 (the long versions of the tests).
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+GO       ?= go
+FUZZTIME ?= 10s
+# Only there to end a hang: a healthy package is far below it.
+TESTTIMEOUT ?= 10m
+export GOTOOLCHAIN ?= local
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -X main.version=$(VERSION)
+
+# Packages whose tests start goroutines: these run under the race detector.
+RACE := ./engine/... ./wal/... ./tiers/... ./internal/aligned/... ./internal/vfs/...
+
+# The stages of `make test` in order, each with its budget in minutes on two
+# cores, the first build of everything included. docs/testing.md has the same
+# table.
+STAGES := lint:3 build:2 unit:5 race:5 fuzz:4 canary:2 cross:3 demo:1
+
+.PHONY: help
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/sealstone
+	$(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/sealstone ./tools/sealstone
+
+.PHONY: demo
+demo: build ## build, then show every promise held on a temporary store
+	bin/sealstone demo
+
+.PHONY: test
+test: ## run every stage that CI runs
+	@tools/ci/stages.sh '$(MAKE)' $(STAGES)
+
+.PHONY: test-quick
+test-quick: ## vet, own rules and unit tests, no race detector and no fuzzing
+	$(GO) vet ./...
+	$(GO) test -short -p 2 -timeout 5m ./...
+
+.PHONY: full
+full: export SEALSTONE_FULL = 1
+full: ## run the long versions: more seeds, every crash point, longer fuzzing
+	@tools/ci/stages.sh '$(MAKE) FUZZTIME=2m TESTTIMEOUT=120m' lint:3 build:2 unit:120 race:240 fuzz:60 canary:10 cross:3 demo:1
+
+.PHONY: lint
+lint: format vet staticcheck layers ## gofmt, vet, staticcheck and the project's own rules
+
+.PHONY: format
+format: ## fail if gofmt would change a file
+	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
+
+.PHONY: vet
+vet: ## go vet
+	$(GO) vet ./...
+	$(GO) vet -tags canary ./engine/...
+
+.PHONY: staticcheck
+staticcheck: ## staticcheck, at the version that tools/lint/go.mod pins
+	$(GO) tool -modfile=tools/lint/go.mod staticcheck ./...
+
+.PHONY: layers
+layers: ## the project's own rules: layers, banned calls, docs, lengths
+	$(GO) test -timeout 2m ./internal/lint
+
+.PHONY: unit
+unit: ## all tests
+	$(GO) test -p 2 -timeout $(TESTTIMEOUT) ./...
+
+.PHONY: race
+race: ## tests of the concurrent packages under the race detector, -short
+	$(GO) test -race -short -p 2 -timeout $(TESTTIMEOUT) $(RACE)
+
+.PHONY: fuzz
+fuzz: ## run every fuzz function for FUZZTIME (10s)
+	@GO='$(GO)' tools/ci/fuzz.sh $(FUZZTIME)
+
+.PHONY: canary
+canary: ## break laws on purpose: the tests that guard them must fail
+	@GO='$(GO)' tools/ci/canary.sh ./engine law1 law3
+
+.PHONY: cross
+cross: ## build for other systems
+	@GO='$(GO)' tools/ci/cross.sh
+
+.PHONY: golden
+golden: ## rewrite golden files from what the code does now; look at the diff
+	@GO='$(GO)' tools/ci/golden.sh
+
+.PHONY: bench
+bench: ## Go benchmarks of all packages
+	$(GO) test -run '^$$' -bench . -benchmem -timeout 30m ./...
+
+.PHONY: clean
+clean: ## remove what was built here
+	rm -rf bin

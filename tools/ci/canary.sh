@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Shows that the tests which guard a law fail when the law is broken.
+#
+# A build with the tag "canary" breaks the law that the environment variable
+# SEALSTONE_CANARY names. The tests of law N are called TestLawN...: they must
+# pass while the variable is unset, and fail, as tests and not by a panic, a
+# build error or a hang, when it is set. A build without the tag must not know
+# the variable at all.
+#
+# Usage: canary.sh PACKAGE LAW... (e.g. ./engine law1 law3)
+set -euo pipefail
+
+package=$1
+shift
+go=${GO:-go}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset SEALSTONE_CANARY
+
+die() {
+	echo "canary: $*" >&2
+	exit 1
+}
+
+$go test -tags canary -c -o "$work/canary.test" "$package"
+$go test -c -o "$work/plain.test" "$package"
+cd "$package"
+
+# run BINARY PATTERN: runs its tests in the package's folder.
+run() { "$work/$1.test" -test.run "$2" -test.count=1 -test.timeout=5m -test.v; }
+
+for law in "$@"; do
+	pattern="^TestLaw${law#law}"
+	names=$("$work/canary.test" -test.list "$pattern" | grep '^Test' || true)
+	[ -n "$names" ] || die "$law: no test matches $pattern in $package"
+
+	run canary "$pattern" >"$work/whole" 2>&1 ||
+		{ cat "$work/whole"; die "$law: its tests fail although the law is not broken"; }
+	SEALSTONE_CANARY=$law run plain "$pattern" >"$work/plain" 2>&1 ||
+		{ cat "$work/plain"; die "$law: a build without the tag heeds SEALSTONE_CANARY"; }
+
+	status=0
+	SEALSTONE_CANARY=$law run canary "$pattern" >"$work/broken" 2>&1 || status=$?
+	((status != 0)) || { cat "$work/broken"; die "$law is broken on purpose and no test of it fails"; }
+	if ((status != 1)) || grep -qE '^(panic:|fatal error:|unexpected fault address)' "$work/broken"; then
+		cat "$work/broken"
+		die "$law: the tests ended in a crash or a hang (exit status $status), not in a failure"
+	fi
+	failed=$(grep -oE '^--- FAIL: [A-Za-z0-9_]+' "$work/broken" | cut -d' ' -f3 | sort -u || true)
+	[ -n "$failed" ] || { cat "$work/broken"; die "$law: no test reported a failure"; }
+	echo "canary: $law broken on purpose: caught by" $failed "(of" $(wc -l <<<"$names") "tests)"
+done
