@@ -1,0 +1,24 @@
+package replay
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// latencies keeps every sample: a replay makes thousands of calls, not
+// millions, and an exact percentile needs no explanation.
+type latencies []time.Duration
+
+// percentileUS is the nearest-rank percentile in microseconds: the smallest
+// sample that at least p percent of the samples do not exceed; 0 if there are
+// no samples.
+func (l latencies) percentileUS(p float64) float64 {
+	if len(l) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(l))
+	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
+	at := sorted[min(max(rank, 1), len(sorted))-1]
+	return math.Round(float64(at)/float64(time.Microsecond)*10) / 10
+}
