@@ -232,3 +232,30 @@ func TestAddress(t *testing.T) {
 		t.Errorf("Offset: %d", got)
 	}
 }
+
+// fuzzSeed cuts the zeros off the end of an artifact, and fuzzBytes puts them
+// back up to a multiple of unit: the fuzzer then changes bytes that matter.
+func fuzzSeed(p []byte) []byte { return bytes.TrimRight(p, "\x00") }
+
+func fuzzBytes(seed []byte, unit int) []byte {
+	return append(bytes.Clone(seed), make([]byte, -len(seed)&(unit-1))...)
+}
+
+func TestAllZero(t *testing.T) {
+	for _, n := range []int{0, 1, PageBytes - 1, PageBytes, PageBytes + 1, 3*PageBytes + 7} {
+		p := make([]byte, n)
+		if !allZero(p) {
+			t.Errorf("%d zeros are not", n)
+		}
+		for _, i := range []int{0, n / 2, n - 1} {
+			if n == 0 {
+				continue
+			}
+			p[i] = 1
+			if allZero(p) {
+				t.Errorf("%d bytes with a one at %d are zero", n, i)
+			}
+			p[i] = 0
+		}
+	}
+}

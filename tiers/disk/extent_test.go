@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -247,6 +248,9 @@ func TestExtentFlips(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := f()
 			p, sum := encodeExtent(t, e)
+			if e.Pages()*PageBytes != len(p)+int(e.PayloadPages)*PageBytes {
+				t.Errorf("%v extent of %d pages", e.Kind, e.Pages())
+			}
 			checkFlips(t, p, decodeExtentErr)
 			checkFlips(t, p, func(p []byte) error {
 				_, err := DecodeExtentExpect(p, testKey, sum, e.Address, testUUID)
@@ -281,8 +285,17 @@ func TestDecodeExtentExpect(t *testing.T) {
 	foreign := testExtent()
 	foreign.StoreUUID[0]++
 	foreigner, foreignSum := encodeExtent(t, foreign)
-	rotten := append([]byte{}, p...)
+	rotten := bytes.Clone(p)
 	rotten[sumOffset]++
+	future := bytes.Clone(p)
+	future[versionOffset]++
+	futureSum := extentHeader.seal(future, testKey)
+	if _, err := DecodeExtentExpect(future, testKey, futureSum, e.Address, testUUID); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("a newer version: error %v", err)
+	}
+	malformed := bytes.Clone(p)
+	malformed[extKindOffset] = 9
+	malformedSum := extentHeader.seal(malformed, testKey)
 
 	for _, tc := range []struct {
 		name   string
@@ -299,6 +312,7 @@ func TestDecodeExtentExpect(t *testing.T) {
 		{"another store under the same key", foreigner, testKey, foreignSum, ReasonPlace},
 		{"another key", p, otherKey, sum, ReasonSum},
 		{"only the sum field", rotten, testKey, sum, ReasonSum},
+		{"badly made", malformed, testKey, malformedSum, ReasonField},
 		{"zeros", make([]byte, PageBytes), testKey, sum, ReasonMagic},
 		{"short", p[:100], testKey, sum, ReasonShort},
 	} {
@@ -343,6 +357,10 @@ func TestExtentPatches(t *testing.T) {
 		patch{"no planes", set(extPlanesOffset, 0, 0), ErrCorrupt, ""},
 		patch{"most planes", set(extPlanesOffset, 255, 255), ErrCorrupt, "65535 planes"},
 		patch{"more planes", set(extPlanesOffset, 4, 0), ErrCorrupt, ""},
+		patch{"planes beyond the header", func(p []byte) {
+			p[extPlanesOffset] = 20
+			copy(p[planes:], bytes.Repeat([]byte{255}, PageBytes))
+		}, ErrCorrupt, "beyond the header"},
 		patch{"no name", set(planes, 0), ErrCorrupt, ""},
 		patch{"long name", set(planes, 255), ErrCorrupt, ""},
 		patch{"plane size", set(planes+2, 6), ErrCorrupt, ""},
@@ -455,10 +473,11 @@ func BenchmarkEncodeExtent(b *testing.B) {
 func FuzzDecodeExtent(f *testing.F) {
 	for _, make := range testExtents {
 		p, _ := encodeExtent(f, make())
-		f.Add(p)
+		f.Add(fuzzSeed(p))
 	}
-	f.Fuzz(func(t *testing.T, p []byte) {
-		DecodeExtent(p, testKey)
+	f.Fuzz(func(t *testing.T, seed []byte) {
+		DecodeExtent(seed, testKey)
+		p := fuzzBytes(seed, PageBytes)
 		n, err := PeekExtent(p)
 		if err != nil || len(p) < n*PageBytes {
 			return

@@ -281,17 +281,25 @@ func BenchmarkDecodeFooter10000(b *testing.B) {
 	}
 }
 
+// withoutTrailer returns the part of a footer that a fuzzer should change.
+func withoutTrailer(p []byte) []byte { return fuzzSeed(p[:len(p)-trailerBytes]) }
+
 func FuzzDecodeFooter(f *testing.F) {
-	f.Add(encodedFooter(f, nil))
-	f.Add(encodedFooter(f, testEntries()))
-	f.Add(encodedFooter(f, manyEntries(60)))
-	f.Fuzz(func(t *testing.T, p []byte) {
-		DecodeFooter(p, footSegment, footStart, testUUID, testKey)
+	for _, n := range []int{0, 1, 3} {
+		f.Add(withoutTrailer(encodedFooter(f, manyEntries(n))))
+	}
+	f.Add(withoutTrailer(encodedFooter(f, testEntries())))
+	f.Fuzz(func(t *testing.T, seed []byte) {
+		DecodeFooter(seed, footSegment, footStart, testUUID, testKey)
+		p := fuzzBytes(seed, PageBytes)
 		n, err := FooterPages(p)
 		if err != nil || len(p) < n*PageBytes {
 			return
 		}
 		p = p[:n*PageBytes]
+		tail := p[len(p)-trailerBytes:]
+		clear(tail)
+		putTrailer(tail, trailer{testUUID, footSegment, footStart, uint32(n)}, testKey)
 		footerArtifact.seal(p, testKey)
 		entries, err := DecodeFooter(p, footSegment, footStart, testUUID, testKey)
 		if f, _ := footerArtifact.features(p); err != nil || f.extended() {
@@ -305,14 +313,12 @@ func FuzzDecodeFooter(f *testing.F) {
 }
 
 func FuzzDecodeTrailer(f *testing.F) {
-	f.Add(encodedFooter(f, nil))
-	f.Fuzz(func(t *testing.T, p []byte) {
-		DecodeTrailer(p, testKey, testUUID, footSegment)
-		if len(p) < trailerBytes {
-			return
-		}
-		page := append(make([]byte, PageBytes), p...)
+	p := encodedFooter(f, nil)
+	f.Add(p[len(p)-trailerBytes:])
+	f.Fuzz(func(t *testing.T, seed []byte) {
+		page := append(make([]byte, PageBytes), seed...)
 		page = page[len(page)-PageBytes:]
+		DecodeTrailer(page, testKey, testUUID, footSegment)
 		tail := page[PageBytes-trailerBytes:]
 		trailerArtifact.seal(tail, testKey)
 		start, size, err := DecodeTrailer(page, testKey, testUUID, footSegment)

@@ -110,9 +110,10 @@ func TestEncodeSegmentHeaderInvalid(t *testing.T) {
 }
 
 func FuzzDecodeSegmentHeader(f *testing.F) {
-	f.Add(encodedSegmentHeader(f))
-	f.Fuzz(func(t *testing.T, p []byte) {
-		DecodeSegmentHeader(p, testKey)
+	f.Add(fuzzSeed(encodedSegmentHeader(f)))
+	f.Fuzz(func(t *testing.T, seed []byte) {
+		DecodeSegmentHeader(seed, testKey)
+		p := fuzzBytes(seed, PageBytes)
 		if len(p) != PageBytes {
 			return
 		}

@@ -250,13 +250,13 @@ func TestEncodeTombstoneInvalid(t *testing.T) {
 func FuzzDecodeTombstones(f *testing.F) {
 	f.Add(encodedTombstones(f, nil))
 	f.Add(encodedTombstones(f, testTombstones()))
-	f.Fuzz(func(t *testing.T, p []byte) {
-		decodeTombstones(p)
+	f.Fuzz(func(t *testing.T, seed []byte) {
+		decodeTombstones(seed)
+		p := fuzzBytes(seed, TombstoneSlotBytes)
 		if len(p) < TombstoneHeaderBytes {
 			return
 		}
 		// Make every sum right, so that the fields behind are reached.
-		p = p[:len(p)/TombstoneSlotBytes*TombstoneSlotBytes]
 		if err := EncodeTombstoneHeader(p[:TombstoneHeaderBytes], tombSegment, testUUID, testKey); err != nil {
 			t.Fatal(err)
 		}
