@@ -56,7 +56,7 @@ func (p *PreadReader) serve(r *request) {
 // nobody refused yet, else through it.
 func (p *PreadReader) read(r *request) outcome {
 	if r.b.ctx.Err() != nil && !r.pinned {
-		return outcome{err: context.Cause(r.b.ctx)}
+		return outcome{err: abandoned(r.b.ctx)}
 	}
 	if f := r.file.File(true); f != nil && p.refusal.Load() == nil {
 		out := p.readDirect(r, f)
@@ -121,13 +121,21 @@ func (p *PreadReader) buffer(ctx context.Context, sizeBytes int) (*aligned.Buffe
 	} else if errors.Is(err, aligned.ErrTooLarge) {
 		return nil, fmt.Errorf("bounce buffer of %d bytes: %w", sizeBytes, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.poolWaitMax)
+	bounded, cancel := context.WithTimeout(ctx, p.poolWaitMax)
 	defer cancel()
-	buf, err := p.pool.Get(ctx, sizeBytes)
+	buf, err := p.pool.Get(bounded, sizeBytes)
+	if err != nil && ctx.Err() != nil {
+		return nil, abandoned(ctx)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("bounce buffer of %d bytes: %w: %w", sizeBytes, tiers.ErrBusy, err)
 	}
 	return buf, nil
+}
+
+// abandoned is the error of a read whose context ended.
+func abandoned(ctx context.Context) error {
+	return fmt.Errorf("%w: %w", tiers.ErrAbandoned, context.Cause(ctx))
 }
 
 // refuse remembers the first reason why direct I/O is not used any more.

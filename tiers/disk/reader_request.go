@@ -120,8 +120,8 @@ func (r *request) abandon() {
 // requests of the batch were answered.
 func (r *request) answer(it *tiers.Item) {
 	if r.state.Load() == stateAbandoned {
-		it.Err = fmt.Errorf("disk: read %d bytes at %d of file %d: %w: %w",
-			r.length, r.offset, r.file.ID(), tiers.ErrAbandoned, context.Cause(r.b.ctx))
+		it.Err = fmt.Errorf("disk: read %d bytes at %d of file %d: %w",
+			r.length, r.offset, r.file.ID(), abandoned(r.b.ctx))
 		return
 	}
 	it.Err = r.err
