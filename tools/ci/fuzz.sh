@@ -17,13 +17,13 @@ trap 'rm -rf "$work"' EXIT
 # Packages with fuzz functions, then one instrumented test binary for each.
 # Functions under a build tag that is not set are not in the binary and so not
 # in its list.
-dirs=$(grep -rl --include='*_test.go' '^func Fuzz' * | xargs -r -n1 dirname | sort -u)
+dirs=$({ grep -rl --include='*_test.go' '^func Fuzz' . || true; } | sed 's|^\./||' | xargs -r -n1 dirname | sort -u)
 list=$work/list
 : >"$list"
 for dir in $dirs; do
 	binary=$work/${dir//\//_}.test
 	$go test -c -fuzz=Fuzz -o "$binary" "./$dir"
-	(cd "$dir" && "$binary" -test.list '^Fuzz') | grep '^Fuzz' | while read -r name; do
+	(cd "$dir" && "$binary" -test.list '^Fuzz') | sed -n '/^Fuzz/p' | while read -r name; do
 		echo "$dir $name $binary"
 	done >>"$list"
 done
@@ -33,7 +33,7 @@ if ((total == 0)); then
 	echo "fuzz: no fuzz function found" >&2
 	exit 1
 fi
-echo "fuzz: $total functions in $(wc -w <<<"$dirs") packages, $fuzztime each"
+echo "fuzz: $total functions in $(wc -w <<<"$dirs") package(s), $fuzztime each"
 
 # -fuzzminimizetime=1x: inputs of a page and more would else be minimised for
 # nearly the whole of a short run, with a handful of executions to show for it.

@@ -6,7 +6,7 @@ set -euo pipefail
 
 go=${GO:-go}
 # packages PATTERN: packages whose tests contain it.
-packages() { grep -rlE --include='*_test.go' "$1" * | xargs -r -n1 dirname | sort -u | sed 's|^|./|'; }
+packages() { { grep -rlE --include='*_test.go' "$1" . || true; } | xargs -r -n1 dirname | sort -u; }
 
 update=$(packages 'flag\.Bool\("update"')
 rewrite=$(packages 'datadriven\.(RunTest|Walk)')
