@@ -13,7 +13,7 @@ import (
 
 // world drives a log and remembers what it owes. Records are unique.
 type world struct {
-	t       testing.TB
+	t       fataler
 	mem     *vfs.Mem
 	o       Options
 	l       *Log
@@ -30,7 +30,7 @@ type modelGroup struct {
 }
 
 // newWorld makes a world over a tree; hook (may be nil) sees its operations.
-func newWorld(t testing.TB, mem *vfs.Mem, hook func(vfs.Op) error) *world {
+func newWorld(t fataler, mem *vfs.Mem, hook func(vfs.Op) error) *world {
 	w := &world{t: t, mem: mem}
 	w.o = testOptions(mem)
 	if hook != nil {
@@ -259,7 +259,7 @@ func TestCrashAgain(t *testing.T) {
 }
 
 // survivors are the groups that can still be read.
-func survivors(t testing.TB, mem *vfs.Mem, groups []modelGroup) []modelGroup {
+func survivors(t fataler, mem *vfs.Mem, groups []modelGroup) []modelGroup {
 	_, got := mustRecover(t, testOptions(mem), 0)
 	there := map[string]bool{}
 	for _, r := range got {

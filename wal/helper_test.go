@@ -12,6 +12,13 @@ import (
 	"github.com/sealstone/sealstone/internal/vfs"
 )
 
+// fataler is what *testing.T, *testing.F and *rapid.T have in common.
+type fataler interface {
+	Helper()
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // testOptions are those of small files with the same bytes in every run.
 func testOptions(fs vfs.FS) Options {
 	salt := uint64(0x5ea1)
@@ -58,7 +65,7 @@ func mustSync(t testing.TB, l *Log) LSN {
 }
 
 // mustRecover gives what Recover found and the records' bytes.
-func mustRecover(t testing.TB, o Options, from LSN) (*Recovered, []string) {
+func mustRecover(t fataler, o Options, from LSN) (*Recovered, []string) {
 	t.Helper()
 	var got []string
 	r, err := Recover(o, from, func(r Record) error {
