@@ -1,7 +1,8 @@
 // Package lint holds the project's own rules, those that gofmt, vet and
 // staticcheck know nothing of: which package may import which, what a library
-// must never call, what has to be documented, how long a file may be, and
-// that no path of the machine it was written on stays behind.
+// must never call, what has to be documented, how long a file may be,
+// that no path of the machine it was written on stays behind, and that the
+// documents speak of files and tests that are there.
 //
 // The rules run as a Go test (go test ./internal/lint, make layers). Each has
 // a test on a small tree that breaks it, so that none can fall silent.
@@ -44,6 +45,7 @@ func Rules() []Rule {
 		{"docs", checkDocs},
 		{"length", checkLength},
 		{"paths", checkPaths},
+		{"mentions", checkMentions},
 	}
 }
 

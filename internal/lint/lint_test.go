@@ -147,6 +147,14 @@ func TestRules(t *testing.T) {
 			"docs/a.md":       "one\ntwo " + machinePaths[1] + "/x\n",
 			"bin/skipped.txt": machinePaths[0],
 		}, []string{"docs/a.md:2:", "wal/w.go:4:"}},
+
+		{"there", "mentions", map[string]string{
+			"wal/w.go": src("wal"), "wal/w_test.go": "package wal\nfunc TestA() {}",
+			"docs/a.md": "`TestA` in `wal/w_test.go`, [b](b.md#x), `wal/*.go`, `walk/on`, `wal`, [x](https://example.org), `Test`\n", "docs/b.md": "[a](../docs/a.md)",
+		}, nil},
+		{"not there", "mentions", map[string]string{
+			"wal/w.go": src("wal", "func TestA() {}"), "docs/a.md": "`TestA` and\n`wal/v.go`, `docs/b.md`\n[c](c.md)",
+		}, []string{"docs/a.md:1: there is no test TestA", "docs/a.md:2: there is no file docs/b.md", "docs/a.md:2: there is no file wal/v.go", "docs/a.md:3: the link c.md leads nowhere"}},
 	}
 	for _, c := range cases {
 		t.Run(c.rule+"/"+c.name, func(t *testing.T) {
