@@ -20,8 +20,8 @@ type Outcome struct {
 	MatchErrors int64
 
 	Match time.Duration
-	Gets  latencies // one per call
-	Puts  latencies // one per call
+	Gets  Latencies // one per call
+	Puts  Latencies // one per call
 
 	Problems []string // the first few, in words
 }

@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// latencies keeps every sample: a replay makes thousands of calls, not
-// millions, and an exact percentile needs no explanation.
-type latencies []time.Duration
+// Latencies are samples, one per call. Every one is kept: a replay makes
+// thousands of calls, not millions, and an exact percentile needs no
+// explanation.
+type Latencies []time.Duration
 
-// percentileUS is the nearest-rank percentile in microseconds: the smallest
+// PercentileUS is the nearest-rank percentile in microseconds: the smallest
 // sample that at least p percent of the samples do not exceed; 0 if there are
 // no samples.
-func (l latencies) percentileUS(p float64) float64 {
+func (l Latencies) PercentileUS(p float64) float64 {
 	if len(l) == 0 {
 		return 0
 	}

@@ -9,8 +9,8 @@ import (
 )
 
 func TestPercentile(t *testing.T) {
-	us := func(n ...int) latencies {
-		var l latencies
+	us := func(n ...int) Latencies {
+		var l Latencies
 		for _, v := range n {
 			l = append(l, time.Duration(v)*time.Microsecond)
 		}
@@ -22,7 +22,7 @@ func TestPercentile(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		l       latencies
+		l       Latencies
 		p, want float64
 	}{
 		{"none", nil, 50, 0},
@@ -34,9 +34,9 @@ func TestPercentile(t *testing.T) {
 		{"hundred", us(hundred...), 99, 99},
 		{"hundred", us(hundred...), 100, 100},
 		{"lowest", us(hundred...), 0, 1},
-		{"rounded to a tenth", latencies{1234567 * time.Nanosecond}, 50, 1234.6},
+		{"rounded to a tenth", Latencies{1234567 * time.Nanosecond}, 50, 1234.6},
 	} {
-		if got := c.l.percentileUS(c.p); got != c.want {
+		if got := c.l.PercentileUS(c.p); got != c.want {
 			t.Errorf("%s: p%v = %v, want %v", c.name, c.p, got, c.want)
 		}
 	}
@@ -48,11 +48,11 @@ func TestPercentileDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ns := rapid.SliceOfN(rapid.IntRange(0, 50), 1, 60).Draw(t, "us")
 		p := rapid.Float64Range(0.5, 100).Draw(t, "p")
-		var l latencies
+		var l Latencies
 		for _, n := range ns {
 			l = append(l, time.Duration(n)*time.Microsecond)
 		}
-		got := l.percentileUS(p)
+		got := l.PercentileUS(p)
 		share := func(v float64) (below float64) {
 			for _, n := range ns {
 				if float64(n) <= v {

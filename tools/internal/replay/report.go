@@ -29,7 +29,7 @@ type Report struct {
 	// DiskBytesMax is the most that the directory was seen to hold.
 	DiskBytesMax int64 `json:"disk_bytes_max"`
 	DiskSamples  int64 `json:"disk_samples"`
-	// Latencies of a match, and of a get or put of one batch of blocks.
+	// Percentiles of a match, and of a get or put of one batch of blocks.
 	MatchP50US float64 `json:"match_p50_us"`
 	MatchP99US float64 `json:"match_p99_us"`
 	GetP50US   float64 `json:"get_p50_us"`
@@ -99,7 +99,7 @@ func (r *Report) Broken() []string {
 type tally struct {
 	report            Report
 	hits              int64
-	match, gets, puts latencies
+	match, gets, puts Latencies
 }
 
 func (t *tally) add(o Outcome) {
@@ -148,9 +148,9 @@ func (t *tally) finish(c Counters, took time.Duration) *Report {
 	r.WrittenBytes = c.writtenBytes()
 	r.WriteAmplification = ratio(r.WrittenBytes, r.PutBytes)
 	r.Evicted = c.Evicted
-	r.MatchP50US, r.MatchP99US = t.match.percentileUS(50), t.match.percentileUS(99)
-	r.GetP50US, r.GetP99US = t.gets.percentileUS(50), t.gets.percentileUS(99)
-	r.PutP50US, r.PutP99US = t.puts.percentileUS(50), t.puts.percentileUS(99)
+	r.MatchP50US, r.MatchP99US = t.match.PercentileUS(50), t.match.PercentileUS(99)
+	r.GetP50US, r.GetP99US = t.gets.PercentileUS(50), t.gets.PercentileUS(99)
+	r.PutP50US, r.PutP99US = t.puts.PercentileUS(50), t.puts.PercentileUS(99)
 	r.Seconds = math.Round(took.Seconds()*1000) / 1000
 	if r.Problems == nil {
 		r.Problems = []string{}
