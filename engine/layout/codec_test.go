@@ -189,3 +189,21 @@ func FuzzJSON(f *testing.F) {
 		}
 	})
 }
+
+// The table in the documentation says what the code does.
+func TestDocumentedVectors(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "format", "layout.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []Layout{llama(), quantised(), latent()} {
+		if fp := fmt.Sprintf("`%x`", l.Fingerprint()); !strings.Contains(string(doc), fp) {
+			t.Errorf("%s: layout.md does not have %s", l.Model, fp)
+		}
+	}
+	for _, f := range fields {
+		if row := fmt.Sprintf("| %d | `%s` |", f.tag, f.name); !strings.Contains(string(doc), row) {
+			t.Errorf("layout.md has no row %q", row)
+		}
+	}
+}
