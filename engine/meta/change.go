@@ -20,6 +20,9 @@ func (m *Meta) AddNamespace(tenant string, l layout.Layout, nowUnix int64) (Name
 		Tenant: tenant, Layout: l.Clone(), Fingerprint: l.Fingerprint(),
 		Epoch: 1, CreatedUnix: nowUnix,
 	}
+	if there, ok := m.Lookup(tenant, n.Fingerprint); ok {
+		return there, nil // also read-only or poisoned: nothing is to be written
+	}
 	err := m.change(func(next *namesState) error {
 		if there := next.find(tenant, n.Fingerprint); there != nil {
 			n = *there
