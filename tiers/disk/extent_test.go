@@ -151,6 +151,9 @@ func TestExtentLimits(t *testing.T) {
 		t.Errorf("decoded otherwise (-want +got):\n%s", diff)
 	}
 	checkCuts(t, p, PageBytes, decodeExtentErr)
+	if e.HeaderPages != 13 { // as docs/format/extent.md says
+		t.Errorf("the largest header takes %d pages", e.HeaderPages)
+	}
 }
 
 // genExtent draws any extent that the format can hold.

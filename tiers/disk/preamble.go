@@ -9,11 +9,17 @@ import (
 )
 
 // Every artifact begins with the same 32 bytes, in this and in every later
-// version of the format:
+// version of the format (offset, field, size, as in all boxes here):
 //
-//	┌──────────────┬─────────────┬─────────────────────┬──────────────┬───────────────┬────────────┬─────────┐
-//	│ 0  magic <8> │ 8 version 2 │ 10 artifact's own 2 │ 12 incompat 4│ 16 ro-compat 4│ 20 compat 4│ 24 sum 8│
-//	└──────────────┴─────────────┴─────────────────────┴──────────────┴───────────────┴────────────┴─────────┘
+//	┌──────────────────────────────────────────────────────┐
+//	│  0  magic                                          8 │
+//	│  8  version                                        2 │
+//	│ 10  the artifact's own field                       2 │
+//	│ 12  feature bits: incompatible                     4 │
+//	│ 16                read-only compatible             4 │
+//	│ 20                compatible                       4 │
+//	│ 24  sum                                            8 │
+//	└──────────────────────────────────────────────────────┘
 //
 // The sum is keyed and covers the whole artifact but itself. It is checked
 // first: a version or a feature bit is believed, and the artifact called
