@@ -1,0 +1,306 @@
+package disk
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/sealstone/sealstone/internal/vfs"
+)
+
+// TestWriterKeepsRoomForFooter fills segments with extents of any size: the
+// footer always has its place, and nothing goes beyond the segment.
+func TestWriterKeepsRoomForFooter(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		mem := vfs.NewMem()
+		o := testOptions(mem)
+		o.SegmentBytes = PageBytes * int64(rapid.IntRange(minSegmentPages, 40).Draw(rt, "pages"))
+		v, err := OpenVolume(o)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		w := create(t, v, 1)
+		for n := uint64(0); ; n++ {
+			size := rapid.IntRange(1, 3*PageBytes).Draw(rt, "size")
+			if rapid.IntRange(0, 9).Draw(rt, "hole") == 0 {
+				page, ok := w.Reserve(2, rapid.IntRange(0, 5000).Draw(rt, "entry"))
+				if ok && w.Done(page, nil) != nil {
+					rt.Fatal("done")
+				}
+				if ok {
+					continue
+				}
+			}
+			_, ok, err := put(w, n, size)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			if !ok {
+				break
+			}
+		}
+		if !w.Full() {
+			rt.Fatal("a reservation was refused, and the writer is not full")
+		}
+		want := w.Entries()
+		if err := w.Seal(want); err != nil {
+			rt.Fatal(err)
+		}
+		got, err := v.ReadFooter(1)
+		if err != nil || !cmp.Equal(want, got, cmpopts.EquateEmpty()) {
+			rt.Fatalf("footer: %v", err)
+		}
+		if info, _ := v.Segment(1); info.SizeBytes > o.SegmentBytes {
+			rt.Fatalf("%d bytes in a segment of %d", info.SizeBytes, o.SegmentBytes)
+		}
+		if err := v.Close(); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+// TestWriterConcurrent has many writers and syncs at one time.
+func TestWriterConcurrent(t *testing.T) {
+	eachFS(t, func(t *testing.T, fs vfs.FS) {
+		o := testOptions(fs)
+		o.SegmentBytes = 8 << 20
+		v := openTestVolume(t, o)
+		w := create(t, v, 3)
+		var wg sync.WaitGroup
+		for g := range uint64(4) {
+			wg.Go(func() {
+				for n := range uint64(20) {
+					if _, ok, err := put(w, g*100+n, int(n)*3000+1); err != nil || !ok {
+						t.Errorf("put: ok %v, err %v", ok, err)
+					}
+					if n%5 == g {
+						if err := w.Sync(); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+		entries := w.Entries()
+		if len(entries) != 80 {
+			t.Fatalf("%d entries", len(entries))
+		}
+		must(t, w.Seal(entries))
+		found, err := scanAll(v, 3)
+		must(t, err)
+		if diff := cmp.Diff(entries, found); diff != "" {
+			t.Errorf("scan (-want +got):\n%s", diff)
+		}
+		for _, e := range entries {
+			must(t, v.VerifyExtent(noDeadline, Address{3, e.Page}, e.HeaderSum))
+		}
+	})
+}
+
+// TestSyncWaitsForEarlierReservations: a sync covers all that was reserved
+// before it, and waits for nothing that came later.
+func TestSyncWaitsForEarlierReservations(t *testing.T) {
+	var syncs, ended atomic.Int64
+	started := make(chan struct{})
+	fs := vfs.WithHook(vfs.NewMem(), func(op vfs.Op) error {
+		if op.Kind == vfs.OpSync && op.Name == SegmentName(1) && syncs.Add(1) == 2 && ended.Load() == 0 {
+			t.Error("synced before the reservation ended")
+		}
+		return nil
+	})
+	v := openTestVolume(t, testOptions(fs)) // the first sync is Create's
+	w := create(t, v, 1)
+	page, ok := w.Reserve(2, 200)
+	if !ok {
+		t.Fatal("no room")
+	}
+	done := make(chan error, 1)
+	go func() {
+		close(started)
+		done <- w.Sync()
+	}()
+	<-started
+	ended.Add(1)
+	must(t, w.Done(page, nil))
+	must(t, <-done)
+
+	late, ok := w.Reserve(2, 200)
+	if !ok {
+		t.Fatal("no room")
+	}
+	if !w.Dirty() {
+		t.Error("a reservation is open, and the writer is clean")
+	}
+	must(t, w.Done(late, nil))
+	must(t, w.Sync())
+	if w.Dirty() {
+		t.Error("dirty after a sync")
+	}
+	must(t, w.Close())
+}
+
+// TestWriterPoisoned: after a failed write or sync nothing reaches the file
+// any more, and what was synced before can be read.
+func TestWriterPoisoned(t *testing.T) {
+	for _, kind := range []vfs.OpKind{vfs.OpWrite, vfs.OpSync} {
+		t.Run(kind.String(), func(t *testing.T) {
+			var fail, after atomic.Int64
+			fs := vfs.WithHook(vfs.NewMem(), func(op vfs.Op) error {
+				if op.Name != SegmentName(1) || !op.Mutates() {
+					return nil
+				}
+				if fail.Load() == 2 {
+					after.Add(1)
+				}
+				if op.Kind == kind && fail.CompareAndSwap(1, 2) {
+					return syscall.EIO
+				}
+				return nil
+			})
+			v := openTestVolume(t, testOptions(fs))
+			w := create(t, v, 1)
+			good := mustPut(t, w, 1, 5000)
+			must(t, w.Sync())
+			fail.Store(1)
+			_, _, err := put(w, 2, 5000)
+			if kind == vfs.OpSync {
+				must(t, err)
+				err = w.Sync()
+			}
+			wantPoisoned(t, err)
+			if _, ok := w.Reserve(2, 200); ok || !w.Full() {
+				t.Error("a poisoned writer takes extents")
+			}
+			wantPoisoned(t, w.Sync())
+			wantPoisoned(t, w.Seal(nil))
+			wantPoisoned(t, w.Err())
+			must(t, w.Close())
+			if n := after.Load(); n != 0 {
+				t.Errorf("%d operations on the file after the failure", n)
+			}
+			must(t, v.VerifyExtent(noDeadline, Address{1, good.Page}, good.HeaderSum))
+		})
+	}
+}
+
+func wantPoisoned(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, ErrPoisoned) || !errors.Is(err, syscall.EIO) {
+		t.Errorf("%v, want ErrPoisoned and EIO", err)
+	}
+}
+
+// TestWriterMisuse: what a caller may get wrong is an error, and harmless.
+func TestWriterMisuse(t *testing.T) {
+	v := openTestVolume(t, testOptions(vfs.NewMem()))
+	w := create(t, v, 1)
+	entry := mustPut(t, w, 1, 5000)
+	page, _ := w.Reserve(2, 100)
+	pageBytes := make([]byte, PageBytes)
+	wrong := entry
+	// The calls are made in this order: the reservation is open until the last
+	// but one.
+	for name, err := range map[string]error{
+		"write outside":          w.WriteAt(page+1, make([]byte, 2*PageBytes)),
+		"write the header":       w.WriteAt(0, pageBytes),
+		"write an ended extent":  w.WriteAt(entry.Page, pageBytes),
+		"write half a page":      w.WriteAt(page, pageBytes[:2048]),
+		"write nothing":          w.WriteAt(page, nil),
+		"end twice":              w.Done(entry.Page, nil),
+		"seal over a reserved":   w.Seal(nil),
+		"close over a reserved":  w.Close(),
+		"unlink under a writer":  v.Unlink(1),
+		"seal old with a writer": v.SealOld(1, nil),
+		"end with another entry": w.Done(page, &wrong),
+		"seal what is not there": w.Seal([]FooterEntry{{Page: page, HeaderPages: 1, PayloadPages: 1}}),
+	} {
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v, want %v", name, err, ErrInvalid)
+		}
+	}
+	if _, ok := w.Reserve(0, 0); ok {
+		t.Error("reserved no pages")
+	}
+	if _, err := v.Create(1, ClassFresh); err == nil {
+		t.Error("an id was used twice")
+	}
+	must(t, w.Seal(w.Entries()))
+	for _, err := range []error{w.Seal(nil), w.Sync(), w.WriteAt(1, pageBytes)} {
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("after sealing: %v, want %v", err, ErrInvalid)
+		}
+	}
+	must(t, w.Close())
+	must(t, w.Close())
+}
+
+// TestWriterEntriesSorted: entries come by page, whatever the order in which
+// their reservations ended.
+func TestWriterEntriesSorted(t *testing.T) {
+	v := openTestVolume(t, testOptions(vfs.NewMem()))
+	w := create(t, v, 1)
+	a, _ := w.Reserve(2, 200)
+	b := mustPut(t, w, 2, 100)
+	e := b
+	e.Page = a
+	must(t, w.WriteAt(a, make([]byte, 2*PageBytes)))
+	must(t, w.Done(a, &e))
+	got := w.Entries()
+	if !slices.IsSortedFunc(got, func(x, y FooterEntry) int { return int(x.Page) - int(y.Page) }) || len(got) != 2 {
+		t.Errorf("entries %v", got)
+	}
+	must(t, w.Close())
+}
+
+// TestCreateWithoutRoom: a create that fails leaves nothing behind.
+func TestCreateWithoutRoom(t *testing.T) {
+	mem := vfs.NewMem()
+	v := openTestVolume(t, testOptions(mem))
+	mem.SetCapacityBytes(testSegmentBytes / 2)
+	if _, err := v.Create(1, ClassFresh); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("%v, want ENOSPC", err)
+	}
+	if n := v.AllocatedBytes(); n != 0 || mem.UsedBytes() != 0 {
+		t.Errorf("%d bytes counted, %d held", n, mem.UsedBytes())
+	}
+	if open, _ := v.OpenFiles(); open != 0 {
+		t.Errorf("%d files open", open)
+	}
+	if s := v.Segments(); len(s) != 0 {
+		t.Errorf("segments: %v", s)
+	}
+	mem.SetCapacityBytes(1 << 30)
+	must(t, create(t, v, 1).Close())
+}
+
+// TestDirectWriteRefused: a refusal while running means the page cache, not a
+// failed write.
+func TestDirectWriteRefused(t *testing.T) {
+	var refuse atomic.Bool
+	fs := vfs.WithHook(vfs.NewMem(), func(op vfs.Op) error {
+		if op.Kind == vfs.OpWrite && refuse.CompareAndSwap(true, false) {
+			return syscall.EINVAL
+		}
+		return nil
+	})
+	v := openTestVolume(t, testOptions(fs))
+	if r := v.DirectRefusal(); r != "" {
+		t.Fatalf("refused from the start: %s", r)
+	}
+	w := create(t, v, 1)
+	refuse.Store(true)
+	e := mustPut(t, w, 1, 5000)
+	if v.DirectRefusal() == "" {
+		t.Error("no reason kept")
+	}
+	must(t, w.Seal(w.Entries()))
+	must(t, v.VerifyExtent(noDeadline, Address{1, e.Page}, e.HeaderSum))
+}
