@@ -217,7 +217,7 @@ func fuzzFile(t *testing.T, data []byte) {
 		return nil
 	})
 	runtime.ReadMemStats(&after)
-	if n := after.TotalAlloc - before.TotalAlloc; n > uint64(len(data))+64<<10 {
+	if n := after.TotalAlloc - before.TotalAlloc; n > uint64(len(data))+1<<20 {
 		t.Fatalf("%d bytes allocated for a file of %d", n, len(data))
 	}
 	if err != nil && !errors.Is(err, ErrUnsupported) {

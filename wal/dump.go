@@ -12,7 +12,7 @@ import (
 func Dump(w io.Writer, o Options) error {
 	out := bufio.NewWriter(w)
 	d := dumper{w: out}
-	r, err := recoverDir(&o, 0, d.group)
+	r, err := recoverDir(&o, 0, visitor{file: d.header, group: d.group})
 	d.summary(r)
 	if ferr := out.Flush(); err == nil && ferr != nil {
 		err = fmt.Errorf("wal: write dump: %w", ferr)
@@ -21,16 +21,9 @@ func Dump(w io.Writer, o Options) error {
 }
 
 // dumper prints groups as they come. Errors of w wait for its Flush.
-type dumper struct {
-	w    *bufio.Writer
-	file *logFile
-}
+type dumper struct{ w *bufio.Writer }
 
-func (d *dumper) group(f *logFile, g *group) error {
-	if d.file != f {
-		d.file = f
-		d.header(f)
-	}
+func (d *dumper) group(g *group) error {
 	c := g.commit
 	fmt.Fprintf(d.w, "  group %d to %d: %d records, synced %d, mark %d, sum %016x\n",
 		uint64(g.lsn), uint64(g.end), c.records, uint64(c.synced), uint64(c.mark), c.chainSum)

@@ -35,7 +35,8 @@ type Recovered struct {
 }
 
 // Recover reads all log files of the directory, changing nothing, and calls
-// fn in order with each record of a whole group whose LSN is at least from.
+// fn (which may be nil) in order with each record of a whole group whose LSN is
+// at least from.
 //
 // With rot it stops: the records before it were delivered and
 // Recovered.Corrupt is set. Rot in a file that lies below from altogether
@@ -43,25 +44,27 @@ type Recovered struct {
 // Errors are those of fn (as they are), of I/O, and ErrUnsupported; the
 // Recovered then holds what was found until there.
 func Recover(o Options, from LSN, fn func(Record) error) (*Recovered, error) {
-	visit := func(*logFile, *group) error { return nil }
-	if fn != nil {
-		visit = func(_ *logFile, g *group) error {
-			if g.end <= from {
+	return recoverDir(&o, from, visitor{group: func(g *group) error {
+		if fn == nil || g.end <= from {
+			return nil
+		}
+		return g.each(func(r Record) error {
+			if r.LSN < from {
 				return nil
 			}
-			return g.each(func(r Record) error {
-				if r.LSN < from {
-					return nil
-				}
-				return fn(r)
-			})
-		}
-	}
-	return recoverDir(&o, from, visit)
+			return fn(r)
+		})
+	}})
+}
+
+// visitor sees what recovery goes through, in order. file may be nil.
+type visitor struct {
+	file  func(*logFile) // each with a sound header, before its groups
+	group func(*group) error
 }
 
 // recoverDir examines the files of the directory one after the other.
-func recoverDir(o *Options, from LSN, visit func(*logFile, *group) error) (*Recovered, error) {
+func recoverDir(o *Options, from LSN, visit visitor) (*Recovered, error) {
 	r := &Recovered{}
 	if err := o.check(); err != nil {
 		return r, err
@@ -124,7 +127,7 @@ func (f *logFile) info() FileInfo {
 }
 
 // examine reads and scans the i-th file.
-func examine(o *Options, files []logFile, i int, visit func(*logFile, *group) error) (scanned, error) {
+func examine(o *Options, files []logFile, i int, visit visitor) (scanned, error) {
 	f := &files[i]
 	next := continuation(files, i)
 	if f.problem != "" {
@@ -139,7 +142,10 @@ func examine(o *Options, files []logFile, i int, visit func(*logFile, *group) er
 		return scanned{}, err
 	}
 	m := image{file: f.path, h: f.h, data: data, sizeBytes: size, next: next}
-	s, err := m.scan(func(g *group) error { return visit(f, g) })
+	if visit.file != nil {
+		visit.file(f)
+	}
+	s, err := m.scan(visit.group)
 	if i+1 < len(files) && files[i+1].problem == "" && s.end > files[i+1].base {
 		s.corrupt = m.corruption(len(data), s.end, fmt.Sprintf("log reaches into the next file, which starts at LSN %d", uint64(files[i+1].base)))
 	}
