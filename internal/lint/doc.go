@@ -2,7 +2,8 @@
 // staticcheck know nothing of: which package may import which, what a library
 // must never call, what has to be documented, how long a file may be,
 // that no path of the machine it was written on stays behind, and that the
-// documents speak of files and tests that are there.
+// documents speak of files and tests that are there and of every test that
+// may be skipped.
 //
 // The rules run as a Go test (go test ./internal/lint, make layers). Each has
 // a test on a small tree that breaks it, so that none can fall silent.
@@ -46,6 +47,7 @@ func Rules() []Rule {
 		{"length", checkLength},
 		{"paths", checkPaths},
 		{"mentions", checkMentions},
+		{"skips", checkSkips},
 	}
 }
 

@@ -3,6 +3,7 @@ package lint
 import (
 	"fmt"
 	"go/ast"
+	"slices"
 	"strings"
 )
 
@@ -26,7 +27,7 @@ var fences = []fence{
 	{"go.uber.org/goleak", nil, true, "test library"},
 	{"github.com/cockroachdb/datadriven", nil, true, "test library"},
 	{"github.com/google/go-cmp", nil, true, "test library"},
-	{"log", []string{"tools"}, false, "a library logs to the *slog.Logger it was given"},
+	{"log", []string{"tools"}, true, "a library logs to the *slog.Logger it was given"},
 	{"C", []string{"gpu", "tools/libsealstone"}, false, "everything else builds without a C compiler"},
 }
 
@@ -51,13 +52,20 @@ func (t *Tree) fenced(p *Package, f *File, imp *ast.ImportSpec) string {
 		if !reaches(path, fe.path) || underAny(t.rel(p), fe.folders) || fe.tests && (f.Test || p.support()) {
 			continue
 		}
-		where := "in tests"
-		if !fe.tests {
-			where = "below " + strings.Join(fe.folders, ", ")
-		}
-		return fmt.Sprintf("%s is allowed only %s: %s", path, where, fe.why)
+		return fmt.Sprintf("%s is allowed only %s: %s", path, fe.where(), fe.why)
 	}
 	return ""
+}
+
+func (f fence) where() string {
+	places := slices.Clone(f.folders)
+	for i, p := range places {
+		places[i] = "below " + p
+	}
+	if f.tests {
+		places = append(places, "in tests")
+	}
+	return strings.Join(places, ", ")
 }
 
 // reaches says whether an import path is the fenced one or lies below it. Of

@@ -155,6 +155,14 @@ func TestRules(t *testing.T) {
 		{"not there", "mentions", map[string]string{
 			"wal/w.go": src("wal", "func TestA() {}"), "docs/a.md": "`TestA` and\n`wal/v.go`, `docs/b.md`\n[c](c.md)",
 		}, []string{"docs/a.md:1: there is no test TestA", "docs/a.md:2: there is no file docs/b.md", "docs/a.md:2: there is no file wal/v.go", "docs/a.md:3: the link c.md leads nowhere"}},
+
+		{"skip listed", "skips", map[string]string{
+			"wal/w_test.go": "package wal\nfunc f() { t.Skip(`no`) }", "docs/testing.md": "| `wal/w_test.go` | why |",
+		}, nil},
+		{"skip not listed", "skips", map[string]string{
+			"wal/w_test.go": "package wal\nfunc f() {\nt.Skipf(`no`)\nb.SkipNow()\n}", "docs/testing.md": "wal/w_test.go",
+		}, []string{"wal/w_test.go:3:", "wal/w_test.go:4:"}},
+		{"no page of skips", "skips", map[string]string{"wal/w_test.go": "package wal\nfunc f() { t.Skip(`no`) }"}, []string{"wal/w_test.go:2:"}},
 	}
 	for _, c := range cases {
 		t.Run(c.rule+"/"+c.name, func(t *testing.T) {
