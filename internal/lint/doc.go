@@ -3,7 +3,7 @@
 // must never call, what has to be documented, how long a file may be,
 // that no path of the machine it was written on stays behind, and that the
 // documents speak of files and tests that are there and of every test that
-// may be skipped.
+// may be skipped, and show code that is compiled.
 //
 // The rules run as a Go test (go test ./internal/lint, make layers). Each has
 // a test on a small tree that breaks it, so that none can fall silent.
@@ -48,6 +48,7 @@ func Rules() []Rule {
 		{"paths", checkPaths},
 		{"mentions", checkMentions},
 		{"skips", checkSkips},
+		{"readme", checkReadme},
 	}
 }
 

@@ -163,6 +163,15 @@ func TestRules(t *testing.T) {
 			"wal/w_test.go": "package wal\nfunc f() {\nt.Skipf(`no`)\nb.SkipNow()\n}", "docs/testing.md": "wal/w_test.go",
 		}, []string{"wal/w_test.go:3:", "wal/w_test.go:4:"}},
 		{"no page of skips", "skips", map[string]string{"wal/w_test.go": "package wal\nfunc f() { t.Skip(`no`) }"}, []string{"wal/w_test.go:2:"}},
+
+		{"example in the readme", "readme", map[string]string{
+			"README.md": "# X\n```go\na := 1\nb(a)\n```\n", "engine/example_test.go": "package engine\nfunc Example() {\n\ta := 1\n\tb(a)\n}",
+		}, nil},
+		{"another example in the readme", "readme", map[string]string{
+			"README.md": "# X\n```go\na := 2\n```\n", "engine/example_test.go": "package engine\nfunc Example() { a := 1 }",
+		}, []string{"does not stand in engine/example_test.go"}},
+		{"no code in the readme", "readme", map[string]string{"README.md": "# X\n", "engine/example_test.go": "package engine"}, []string{"shows no Go code"}},
+		{"no example", "readme", map[string]string{"README.md": "```go\na\n```", "engine/e.go": src("engine")}, []string{"engine/example_test.go"}},
 	}
 	for _, c := range cases {
 		t.Run(c.rule+"/"+c.name, func(t *testing.T) {
