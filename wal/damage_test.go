@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"strings"
 	"testing"
@@ -155,6 +156,33 @@ func TestPreserveNothing(t *testing.T) {
 	}
 	if err := Preserve(fs, "wal", &Torn{File: "wal/absent.wal", DroppedBytes: 1}, "absent"); !vfs.IsNotExist(err) {
 		t.Fatal(err)
+	}
+}
+
+// TestPreserveCut: a tail that is no longer there is not kept in part.
+func TestPreserveCut(t *testing.T) {
+	fs := vfs.NewMem()
+	o := smallLog(t, fs)
+	torn := &Torn{File: o.path(MinLSN), Offset: 8000, DroppedBytes: 193}
+	if err := Preserve(fs, o.Dir, torn, "."); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Fatal(err)
+	}
+}
+
+// TestLongFile: what was put behind a file is said, and harms nothing.
+func TestLongFile(t *testing.T) {
+	fs := vfs.NewMem()
+	o, all := rotatedLog(t, fs)
+	clean, _ := mustRecover(t, o, 0)
+	for _, file := range clean.Files {
+		whole := readAll(t, fs, file.Name)
+		putFile(t, fs, file.Name, append(whole, 1, 2, 3))
+		r, got := mustRecover(t, o, 0)
+		wantStrings(t, got, all...)
+		if r.Corrupt != nil || r.Torn == nil || r.Torn.File != file.Name || r.Torn.DroppedBytes != 3 {
+			t.Fatalf("%s: recovered %+v, torn %v", file.Name, r, r.Torn)
+		}
+		putFile(t, fs, file.Name, whole)
 	}
 }
 

@@ -23,9 +23,6 @@ const (
 	fileNameDigits = 16
 )
 
-// String gives the position in decimal.
-func (l LSN) String() string { return strconv.FormatUint(uint64(l), 10) }
-
 // alignUp rounds n up to a multiple of the frame alignment.
 func alignUp(n int64) int64 { return (n + frameAlign - 1) &^ (frameAlign - 1) }
 
