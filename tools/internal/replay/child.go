@@ -86,8 +86,9 @@ func (ch *child) run(ctx context.Context, c Config) error {
 func (ch *child) send(m message) error {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	if ch.store != nil {
-		m.Counters = ch.store.Counters()
+	if m.Kind == msgPut || m.Kind == msgDone {
+		c := ch.store.Counters()
+		m.Counters = &c
 	}
 	if err := ch.out.Encode(m); err != nil {
 		return fmt.Errorf("replay: tell the parent: %w", err)

@@ -41,7 +41,9 @@ func (l *ledger) at(request, block int) *entry {
 // apply takes a message into the account. Messages that name what is not in
 // the trace are ignored: they can only come from a child of another program.
 func (l *ledger) apply(m message) {
-	l.counters = m.Counters
+	if m.Counters != nil {
+		l.counters = *m.Counters
+	}
 	if m.Request < 0 || m.Request >= len(l.trace.Requests) {
 		return
 	}

@@ -19,6 +19,8 @@ type message struct {
 	Blocks   []int    `json:",omitempty"` // positions in the request
 	Acked    []int    `json:",omitempty"`
 	Outcome  *Outcome `json:",omitempty"`
-	Counters Counters
+	// Counters come with msgPut and msgDone: often enough to account for what
+	// was evicted, and not with each message, since a store has to work them out.
+	Counters *Counters `json:",omitempty"`
 	Text     string `json:",omitempty"`
 }
