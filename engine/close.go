@@ -1,0 +1,102 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Close ends the store: no new operation begins, running ones are waited for,
+// what was put is synced and applied, the index is flushed and the lock given
+// up. If the context ends before the last request of the kernel did, Close
+// returns ErrClosing, the lock is kept, and Close may be called again.
+func (s *Store) Close(ctx context.Context) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	if err := s.closeMu.lock(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ErrClosing, err)
+	}
+	defer s.closeMu.unlock()
+	if s.closed {
+		return nil
+	}
+	s.o.private.points("close:begin")
+	err := s.queue.close(ctx) // its operations come to their ends
+	s.closing.Store(true)
+	if err = errors.Join(err, s.ops.wait(ctx)); err != nil {
+		return fmt.Errorf("%w: %w", ErrClosing, err)
+	}
+	err = s.settle(ctx)
+	s.stopBackground()
+	s.closed = true
+	s.health.close()
+	err = errors.Join(err, s.release())
+	s.events.add(s.o.private.now(), EventClosed, "closed")
+	s.events.close()
+	return err
+}
+
+// settle makes everything durable and applied, as far as that goes.
+func (s *Store) settle(ctx context.Context) error {
+	s.mu.Lock()
+	broken := s.broken
+	s.mu.Unlock()
+	if broken != nil || s.o.ReadOnly {
+		return nil // said in health; the next Open finds what there is
+	}
+	return s.flushUpTo(ctx)
+}
+
+func (s *Store) stopBackground() {
+	s.stopOnce.Do(func() { close(s.stop) })
+	s.workers.Wait()
+	s.applyMu.Lock() // an applier that was called directly has left
+	defer s.applyMu.Unlock()
+}
+
+// release gives up what Open took, in reverse; also after an Open that
+// failed half-way.
+func (s *Store) release() error {
+	var errs []error
+	ctx, cancel := context.WithTimeout(context.Background(), s.o.CallTimeout)
+	defer cancel()
+	if s.reader != nil {
+		errs = append(errs, s.reader.Close(ctx))
+	}
+	errs = append(errs, s.closeWriters())
+	if s.idx != nil && s.idx.Err() == nil {
+		errs = append(errs, s.idx.Close(ctx))
+	}
+	if s.log != nil {
+		s.mu.Lock()
+		s.log.SetMark(s.mark)
+		s.mu.Unlock()
+		if err := s.log.Close(); s.broken == nil {
+			errs = append(errs, err)
+		}
+	}
+	if s.vol != nil {
+		errs = append(errs, s.vol.Close())
+	}
+	errs = append(errs, s.pool.Close())
+	if s.readerPool != nil {
+		errs = append(errs, s.readerPool.Close())
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+	}
+	return errors.Join(append(errs, s.closeFS())...)
+}
+
+// closeWriters leaves active segments unsealed: Open seals them.
+func (s *Store) closeWriters() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, seg := range s.segs {
+		if seg.writer != nil {
+			errs = append(errs, seg.writer.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

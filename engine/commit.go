@@ -1,0 +1,247 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sealstone/sealstone/engine/index"
+	"github.com/sealstone/sealstone/tiers/disk"
+	"github.com/sealstone/sealstone/wal"
+)
+
+// commit logs the records of written extents in one group and makes them
+// visible. It returns the items that were logged; the others are settled.
+func (p *putBatch) commit(items []*putItem) (logged []*putItem) {
+	if len(items) == 0 {
+		return nil
+	}
+	s := p.s
+	s.o.private.points("put:before-log")
+	var dead []deadExtent
+	s.mu.Lock()
+	ok := make([]*putItem, 0, len(items))
+	for _, it := range items {
+		if err := p.recheckLocked(it); err != nil {
+			dead = append(dead, deadExtent{it.rec.Entry.Home().Address, it.key, it.rec.Entry.Seq})
+			it.seg.inflight--
+			it.rec = nil
+			p.fail(it, putStatus(err), "", err)
+			continue
+		}
+		ok = append(ok, it)
+	}
+	recs := make([]*record, len(ok))
+	for i, it := range ok {
+		recs[i] = it.rec
+	}
+	err := s.logLocked(recs...)
+	for _, it := range ok {
+		it.seg.inflight--
+		if err == nil {
+			it.seg.pending++
+			it.seg.entries = append(it.seg.entries, it.entry)
+			s.count.putBlocks.Add(1)
+			s.count.putBytes.Add(it.rec.Entry.RawBytes)
+		}
+	}
+	s.mu.Unlock()
+	for _, it := range items {
+		s.endGuest(&it.shared)
+	}
+	// The tombstones of what was refused stand before the refusal is
+	// answered (rule deadtomb); the answer leaves with the whole batch.
+	s.buryDead(dead)
+	if err != nil {
+		for _, it := range ok {
+			p.fail(it, StatusIOError, "the log failed; whether the block will be there is unknown", err)
+		}
+		return nil
+	}
+	s.kickIfMuchUnsynced()
+	return ok
+}
+
+// recheckLocked tests at log time what may have changed since the put began.
+func (p *putBatch) recheckLocked(it *putItem) error {
+	s := p.s
+	if s.broken != nil {
+		return fmt.Errorf("%w: %w", ErrReadOnly, s.broken)
+	}
+	// Rule epochrecheck.
+	if !canaryLaw3Epoch && it.rec.Entry.Seq < s.floorLocked(it.key.Namespace) {
+		return &BlockError{Status: StatusStaleEpoch, Hash: []byte(it.key.Hash), Offset: -1,
+			Reason: "the epoch was bumped while the put was under way", Err: ErrEpoch}
+	}
+	// Rule shareguard.
+	if it.rec.Entry.IsAlias() {
+		if _, bad := s.bad[it.rec.Entry.Address]; bad {
+			return fmt.Errorf("%w: the equal block it would share was quarantined meanwhile; put it again", ErrShed)
+		}
+	}
+	return nil
+}
+
+// logLocked appends records as one group, with write(2): from then on they
+// survive the end of the process. They enter the overlay and the applier's
+// queue in the order of the log.
+func (s *Store) logLocked(recs ...*record) error {
+	if len(recs) == 0 {
+		return nil
+	}
+	if s.broken != nil {
+		return fmt.Errorf("%w: %w", ErrReadOnly, s.broken)
+	}
+	data := make([][]byte, len(recs))
+	for i, r := range recs {
+		data[i] = r.encode()
+	}
+	first, end, err := s.log.Append(data...)
+	if err != nil {
+		s.breakLocked("log", err)
+		return err
+	}
+	s.count.logBytes.Add(int64(end - first))
+	for i, r := range recs {
+		// Within a group only the end counts: it is applied whole.
+		r.lsn, r.end = first+wal.LSN(i), end
+		s.pending = append(s.pending, r)
+		s.pendingBytes += r.pendingBytes()
+		s.unsynced += r.pendingBytes()
+		switch r.Kind {
+		case recordPut:
+			s.overlay.add(r.Key, overlayOp{lsn: r.lsn, put: true, seq: r.Entry.Seq, entry: r.Entry})
+		case recordDrop:
+			s.overlay.add(r.Key, overlayOp{lsn: r.lsn, seq: r.Entry.Seq})
+		}
+	}
+	return nil
+}
+
+// pendingBytes is what a record weighs against MaxPendingBytes.
+func (r *record) pendingBytes() int64 {
+	switch r.Kind {
+	case recordPut:
+		return r.Entry.Home().Bytes()
+	case recordMove:
+		return r.Entry.Bytes()
+	}
+	return 256
+}
+
+// home is the segment that waits for the record before it can be sealed, or 0.
+func (r *record) home() uint64 {
+	switch r.Kind {
+	case recordPut:
+		return r.Entry.Home().Address.Segment
+	case recordMove:
+		return r.Entry.Address.Segment
+	}
+	return 0
+}
+
+// deadExtent is an extent that nothing will ever refer to.
+type deadExtent struct {
+	at  disk.Address
+	key index.Key
+	seq uint64
+}
+
+// buryDead writes the tombstones of dead extents into their segments'
+// sidecars. Where that fails the store becomes read-only: a rebuild could
+// bring a refused put back.
+func (s *Store) buryDead(dead []deadExtent) {
+	bySegment := map[uint64][]disk.Tombstone{}
+	for _, d := range dead {
+		bySegment[d.at.Segment] = append(bySegment[d.at.Segment], disk.Tombstone{
+			Kind: disk.TombstoneDead, Namespace: d.key.Namespace, Hash: []byte(d.key.Hash), Seq: d.seq, Page: d.at.Page,
+		})
+	}
+	for segment, ts := range bySegment {
+		if err := s.vol.AppendTombstones(segment, ts); err != nil {
+			s.mu.Lock()
+			s.breakLocked("tombstones", err)
+			s.mu.Unlock()
+		}
+	}
+}
+
+// breakLocked ends writing after a failure that leaves it open what is on
+// disk. Nothing is tried again on the same files; a reopen starts new ones.
+func (s *Store) breakLocked(what string, err error) {
+	if s.broken != nil {
+		return
+	}
+	s.broken = fmt.Errorf("%s: %w", what, err)
+	s.health.set("broken", HealthReadOnly, "writing failed (%s: %v); close and open the store to go on", what, err)
+	s.progressLocked()
+}
+
+// waitDurable waits until the log is durable up to lsn.
+func (s *Store) waitDurable(ctx context.Context, lsn wal.LSN) error {
+	return s.waitFor(ctx, s.kickSync, s.syncOnce, func() bool { return s.mark >= lsn })
+}
+
+// waitApplied waits until the index has everything up to lsn.
+func (s *Store) waitApplied(ctx context.Context, lsn wal.LSN) error {
+	return s.waitFor(ctx, s.kickSync, s.syncAndApply, func() bool { return s.applied >= lsn })
+}
+
+// waitFor waits for a condition on the protocol's state. Without background
+// goroutines it does their work itself.
+func (s *Store) waitFor(ctx context.Context, wake chan struct{}, work func(), ok func() bool) error {
+	for {
+		s.mu.Lock()
+		done, broken, moved := ok(), s.broken, s.moved
+		s.mu.Unlock()
+		switch {
+		case done:
+			return nil
+		case broken != nil:
+			return fmt.Errorf("%w: %w", ErrReadOnly, broken)
+		}
+		if s.o.private.noBackground {
+			before := s.position()
+			work()
+			if s.position() == before {
+				return fmt.Errorf("engine: no progress: %w", s.stuckReason())
+			}
+			continue
+		}
+		kick(wake)
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.stop:
+			return ErrClosed
+		}
+	}
+}
+
+// position is how far sync and applier are.
+func (s *Store) position() [2]wal.LSN {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return [2]wal.LSN{s.mark, s.applied}
+}
+
+func (s *Store) stuckReason() error {
+	if err := s.idx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrIndexFailed, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil {
+		return s.broken
+	}
+	return ErrShed
+}
+
+func (s *Store) durableLocked(k index.Key) bool {
+	for _, op := range s.overlay.keys[k] {
+		if op.put && op.lsn >= s.mark {
+			return false
+		}
+	}
+	return true
+}

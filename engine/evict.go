@@ -1,0 +1,351 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sealstone/sealstone/engine/index"
+	"github.com/sealstone/sealstone/tiers/disk"
+)
+
+// makeRoom returns when a segment of the class fits into the capacity, making
+// room by eviction. One segment is kept free for moves.
+func (s *Store) makeRoom(ctx context.Context, class uint8) error {
+	const passesMax = 64
+	for range passesMax {
+		if s.roomFor(class, 0) {
+			return nil
+		}
+		if class == classMoved {
+			return fmt.Errorf("%w: no free segment to move blocks into", ErrShed)
+		}
+		ok, err := s.EvictOnce(ctx)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return fmt.Errorf("%w: the store is full and no segment can be evicted", ErrShed)
+		}
+	}
+	return fmt.Errorf("%w: the store stays full after %d evictions (files held open by readers?)", ErrShed, passesMax)
+}
+
+// roomFor reports whether a new segment of the class may be made, with
+// ahead more of the same size kept free.
+func (s *Store) roomFor(class uint8, ahead int64) bool {
+	one := s.room.segmentBytes + sidecarBytes
+	want := (1 + ahead) * one
+	if class == classFresh {
+		want += one // the free one for moves
+	}
+	index := s.indexDiskBytes.Load()
+	budget := s.room.segmentBudget() - max(0, index-s.room.indexBytes)
+	if s.vol.AllocatedBytes()+want > budget {
+		return false
+	}
+	u, err := s.fs.Statfs()
+	return err != nil || u.AvailableBytes-want >= s.room.freeFloorBytes
+}
+
+// evictLoop makes room before it is needed.
+func (s *Store) evictLoop() {
+	defer s.workers.Done()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-s.kickEvict:
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), s.o.CallTimeout)
+		s.refreshIndexBytes(ctx)
+		for !s.roomFor(classFresh, 1) && !s.closing.Load() {
+			if ok, err := s.EvictOnce(ctx); err != nil || !ok {
+				break
+			}
+		}
+		cancel()
+	}
+}
+
+// EvictOnce evicts the oldest segment, after moving on what was used since it
+// was written. It returns false if there is none to evict. The context bounds
+// the waits; a pass that was given up is taken up again by the next.
+func (s *Store) EvictOnce(ctx context.Context) (bool, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	if err := s.evictMu.lock(ctx); err != nil {
+		return false, err
+	}
+	defer s.evictMu.unlock()
+	if err := s.writable(); err != nil {
+		return false, err
+	}
+	victim, err := s.chooseVictim(ctx)
+	if victim == nil || err != nil {
+		return false, err
+	}
+	return true, s.evict(ctx, victim)
+}
+
+// chooseVictim takes the oldest segment (rule evictwait) and waits until it
+// is sealed and nobody is a guest.
+func (s *Store) chooseVictim(ctx context.Context) (*segment, error) {
+	s.mu.Lock()
+	var oldest *segment
+	for _, seg := range s.segs {
+		if oldest == nil || seg.id < oldest.id {
+			oldest = seg
+		}
+	}
+	if oldest == nil || len(s.segs) < 2 {
+		s.mu.Unlock()
+		return nil, nil
+	}
+	oldest.victim = true
+	if !oldest.sealed {
+		s.retireLocked(oldest)
+	}
+	s.mu.Unlock()
+	err := s.waitFor(ctx, s.kickSync, s.syncAndSeal, func() bool { return oldest.guests == 0 && (oldest.sealed || oldest.lost) })
+	if err != nil {
+		return nil, fmt.Errorf("engine: evict segment %d: waiting for it to be sealed: %w", oldest.id, err)
+	}
+	return oldest, nil
+}
+
+func (s *Store) syncAndSeal() {
+	s.syncAndApply()
+	kick(s.kickApply)
+}
+
+func (s *Store) evict(ctx context.Context, victim *segment) error {
+	s.o.private.points("evict:drained")
+	// The index must know all that was logged of this segment.
+	if err := s.flushUpTo(ctx); err != nil {
+		return err
+	}
+	keys, err := s.idx.SegmentKeys(ctx, victim.id)
+	if err != nil {
+		return fmt.Errorf("engine: evict segment %d: %w", victim.id, err)
+	}
+	moved, err := s.moveOn(ctx, victim, keys)
+	if err != nil {
+		return err
+	}
+	// The moves are applied before the EVICT is logged: it must not survive a
+	// power cut that takes a copy.
+	if err := s.flushUpTo(ctx); err != nil {
+		return err
+	}
+	s.o.private.points("evict:moved")
+	if err := s.logEvict(ctx, victim); err != nil {
+		return err
+	}
+	s.o.private.points("evict:applied")
+	if err := s.vol.Unlink(victim.id); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.breakLocked(fmt.Sprintf("unlink of segment %d", victim.id), err)
+		return err
+	}
+	s.mu.Lock()
+	s.evictOpen = 0
+	delete(s.segs, victim.id)
+	s.progressLocked()
+	s.mu.Unlock()
+	s.used.forget(victim.id)
+	gone := countKeys(keys) - moved
+	s.count.evictedSegments.Add(1)
+	s.count.evictedBlocks.Add(int64(gone))
+	s.events.add(s.o.private.now(), EventEvict, fmt.Sprintf("segment %d: %d blocks evicted, %d moved on", victim.id, gone, moved))
+	return nil
+}
+
+// countKeys counts keys once; those homed and bound here come twice.
+func countKeys(keys []index.KeyEntry) int {
+	seen := map[index.Key]bool{}
+	for _, k := range keys {
+		seen[k.Key] = true
+	}
+	return len(seen)
+}
+
+// logEvict logs the EVICT when no drop or quarantine is at work in the
+// segment any more, and waits until it is durable and applied.
+func (s *Store) logEvict(ctx context.Context, victim *segment) error {
+	r := &record{Kind: recordEvict, Segment: victim.id}
+	for {
+		s.mu.Lock()
+		if victim.evicted { // a pass that was given up had logged it
+			r.end = victim.evictEnd
+			s.mu.Unlock()
+			break
+		}
+		if victim.guests == 0 {
+			err := s.logLocked(r)
+			if err == nil {
+				s.evictOpen, victim.evicted, victim.evictEnd = r.lsn, true, r.end
+			}
+			s.mu.Unlock()
+			if err != nil {
+				return err
+			}
+			break
+		}
+		s.mu.Unlock()
+		if err := s.waitFor(ctx, s.kickSync, s.syncAndApply, func() bool { return victim.guests == 0 }); err != nil {
+			return fmt.Errorf("engine: evict segment %d: %w", victim.id, err)
+		}
+	}
+	if err := s.waitApplied(ctx, r.end); err != nil {
+		return fmt.Errorf("engine: evict segment %d: %w", victim.id, err)
+	}
+	return nil
+}
+
+// candidate is an extent of the victim that is worth keeping.
+type candidate struct {
+	key    index.KeyEntry // under whose header the copy is written
+	leased bool
+	keys   int // how many refer to it
+}
+
+// moveOn copies what was used since it was written, shallowest first, up to
+// the share of the segment; leased blocks in any case. It returns how many
+// keys were moved.
+func (s *Store) moveOn(ctx context.Context, victim *segment, keys []index.KeyEntry) (int, error) {
+	left := int64(s.o.MoveShare * float64(s.room.segmentBytes))
+	moved := 0
+	for _, c := range s.candidates(victim, keys) {
+		if !c.leased && c.key.Bytes() > left {
+			continue
+		}
+		err := s.copyOn(ctx, c)
+		switch {
+		case errors.Is(err, ErrShed): // no free segment: the rest is dropped
+			return moved, nil
+		case err != nil && (errors.Is(err, ErrReadOnly) || ctx.Err() != nil):
+			return moved, err
+		case err != nil:
+			continue // it can not be read: it goes with its segment
+		}
+		if !c.leased {
+			left -= c.key.Bytes()
+		}
+		moved += c.keys
+	}
+	return moved, nil
+}
+
+// candidates lists the extents of the victim that somebody used or leased.
+// A block of an older epoch is none, nor is one known to be bad, nor an alias
+// page whose bytes lie elsewhere.
+func (s *Store) candidates(victim *segment, keys []index.KeyEntry) []*candidate {
+	byAddress := map[disk.Address]*candidate{}
+	now := s.o.private.now()
+	s.mu.Lock()
+	for _, k := range keys {
+		if k.Address.Segment != victim.id || k.Seq < s.floorLocked(k.Namespace) {
+			continue
+		}
+		if _, bad := s.bad[k.Address]; bad {
+			continue
+		}
+		c := byAddress[k.Address]
+		if c == nil {
+			c = &candidate{key: k}
+			byAddress[k.Address] = c
+		}
+		if c.keys == 0 || c.key.Key != k.Key {
+			c.keys++
+		}
+		if !k.IsAlias() {
+			c.key = k // the owner's header while the owner lives
+		}
+		c.leased = c.leased || s.leases.holds(k.Key, now)
+	}
+	s.mu.Unlock()
+	out := make([]*candidate, 0, len(byAddress))
+	for a, c := range byAddress {
+		if c.leased || s.used.isMarked(a) {
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b *candidate) int {
+		if a.leased != b.leased {
+			if a.leased {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.key.Depth, b.key.Depth), cmp.Compare(a.key.Seq, b.key.Seq))
+	})
+	return out
+}
+
+// copyOn copies one extent into the segment of moved blocks and logs the
+// move. The put sequence stays.
+func (s *Store) copyOn(ctx context.Context, c *candidate) error {
+	src, err := s.readExtent(ctx, c.key.Extent)
+	if err != nil {
+		if errors.Is(err, ErrCorrupt) {
+			s.quarantine(c.key.Key, c.key.Entry, err.Error())
+		}
+		return err
+	}
+	defer src.free()
+	src.ext.Kind = disk.KindFull
+	src.ext.Namespace, src.ext.Hash = c.key.Namespace, []byte(c.key.Hash)
+	src.ext.Seq, src.ext.Depth = c.key.Seq, c.key.Depth
+	img, err := s.relaid(ctx, src)
+	if err != nil {
+		return err
+	}
+	if img != src {
+		defer img.free()
+	}
+	place, err := s.appendExtent(ctx, classMoved, img)
+	if err != nil {
+		return err
+	}
+	s.o.private.points("move:copied")
+	r := &record{Kind: recordMove, Key: c.key.Key, From: c.key.Address, Entry: index.Entry{Extent: place.extent, Seq: c.key.Seq}}
+	s.mu.Lock()
+	err = s.logLocked(r)
+	place.seg.inflight--
+	if err == nil {
+		place.seg.pending++
+		place.seg.entries = append(place.seg.entries, place.entry)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	s.count.movedBlocks.Add(1)
+	s.count.movedBytes.Add(place.extent.Bytes())
+	return nil
+}
+
+// relaid returns an image whose header has the size that its key needs: a
+// copy under an alias's key may have a longer or shorter hash than the owner.
+func (s *Store) relaid(ctx context.Context, src *image) (*image, error) {
+	want := src.ext
+	want.Planes = slices.Clone(src.ext.Planes)
+	want.Chunks = slices.Clone(src.ext.Chunks)
+	want.PlainKey = nil
+	want.Layout()
+	if want.HeaderPages == src.ext.HeaderPages {
+		src.ext.PlainKey = nil
+		return src, nil
+	}
+	buf, err := s.pool.Get(ctx, want.Pages()*disk.PageBytes)
+	if err != nil {
+		return nil, fmt.Errorf("%w: buffer for a move: %w", ErrShed, err)
+	}
+	img := &image{ext: want, buf: buf}
+	copy(img.payload(), src.payload())
+	return img, nil
+}

@@ -1,0 +1,153 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/sealstone/sealstone/internal/aligned"
+	"github.com/sealstone/sealstone/internal/sums"
+	"github.com/sealstone/sealstone/tiers/disk"
+)
+
+// image is a block on its way to a segment: header pages and payload in one
+// aligned buffer off the Go heap.
+type image struct {
+	ext disk.Extent
+	buf *aligned.Buffer
+}
+
+func (m *image) bytes() []byte { return m.buf.Bytes()[:m.ext.Pages()*disk.PageBytes] }
+func (m *image) payload() []byte {
+	return m.bytes()[int(m.ext.HeaderPages)*disk.PageBytes:]
+}
+func (m *image) free() { m.buf.Free() }
+
+// planesInOrder sorts a block's planes by the layout's order.
+func (n *Namespace) planesInOrder(b *PutBlock) ([]PlaneData, error) {
+	if len(b.Planes) != len(n.layout.Planes) {
+		return nil, &BlockError{Status: StatusLayoutMismatch, Hash: b.Hash, Offset: -1,
+			Reason: fmt.Sprintf("%d planes given, the layout has %d", len(b.Planes), len(n.layout.Planes))}
+	}
+	out := make([]PlaneData, len(b.Planes))
+	seen := make([]bool, len(b.Planes))
+	for _, p := range b.Planes {
+		i, ok := n.planes[p.Name]
+		if !ok && p.Name == "" && len(b.Planes) == 1 {
+			i, ok = 0, true
+		}
+		if !ok || seen[i] {
+			return nil, &BlockError{Status: StatusLayoutMismatch, Hash: b.Hash, Offset: -1,
+				Reason: fmt.Sprintf("plane %q is not in the layout, or given twice", p.Name)}
+		}
+		seen[i], out[i] = true, p
+		want, got := n.layout.Planes[i].SizeBytes, spanBytes(p.Spans)
+		if want != 0 && int64(want) != got {
+			return nil, &BlockError{Status: StatusLengthMismatch, Hash: b.Hash, Offset: -1,
+				Reason: fmt.Sprintf("plane %q has %d bytes, the layout says %d", n.layout.Planes[i].Name, got, want)}
+		}
+	}
+	return out, nil
+}
+
+func spanBytes(spans [][]byte) (n int64) {
+	for _, s := range spans {
+		n += int64(len(s))
+	}
+	return n
+}
+
+// extentOf is the header of a block as far as it is known before its bytes.
+func (n *Namespace) extentOf(b *PutBlock, planes []PlaneData, seq uint64, depth uint32) disk.Extent {
+	ext := disk.Extent{
+		Kind: disk.KindFull, Codec: disk.CodecRaw, StoreUUID: n.s.uuid, Seq: seq,
+		Namespace: n.info.Number, Depth: depth, Hash: b.Hash, Parent: b.Parent,
+	}
+	for i, p := range planes {
+		ext.Planes = append(ext.Planes, disk.Plane{Name: n.layout.Planes[i].Name, RawBytes: spanBytes(p.Spans)})
+	}
+	ext.Layout()
+	return ext
+}
+
+// fill copies the planes into the image and takes their sums in one pass, a
+// chunk at a time, so that each chunk is hashed while it is still in cache.
+// What is hashed is the store's own copy: bytes that change under the caller's
+// hands are caught by a seal, not stored under a wrong sum.
+func (m *image) fill(planes []PlaneData) {
+	payload := m.payload()
+	end, chunk := int64(0), 0
+	lens := make([]int64, len(planes))
+	rawSums := make([]uint64, 0, len(m.ext.Chunks))
+	for i, p := range planes {
+		pl := &m.ext.Planes[i]
+		lens[i] = pl.RawBytes
+		clear(payload[end:pl.OffsetBytes])
+		end = pl.OffsetBytes + pl.RawBytes
+		src := spanReader{spans: append([][]byte(nil), p.Spans...)}
+		for rest := payload[pl.OffsetBytes:end]; len(rest) > 0; chunk++ {
+			c := rest[:min(len(rest), sums.ChunkBytes)]
+			src.read(c)
+			m.ext.Chunks[chunk].RawSum = sums.Chunk(c)
+			rawSums = append(rawSums, m.ext.Chunks[chunk].RawSum)
+			rest = rest[len(c):]
+		}
+	}
+	clear(payload[end:])
+	m.ext.ContentID = sums.Content(lens, rawSums)
+}
+
+// spanReader copies from a list of spans.
+type spanReader struct {
+	spans [][]byte // a copy of the list: read consumes it
+}
+
+func (r *spanReader) read(dst []byte) {
+	for len(dst) > 0 && len(r.spans) > 0 {
+		n := copy(dst, r.spans[0])
+		dst = dst[n:]
+		if n == len(r.spans[0]) {
+			r.spans = r.spans[1:]
+		} else {
+			r.spans[0] = r.spans[0][n:]
+		}
+	}
+}
+
+// checkSeal compares with the seal that the source took.
+func (m *image) checkSeal(b *PutBlock) error {
+	if b.Seal == nil {
+		return nil
+	}
+	fail := func(st Status, format string, args ...any) error {
+		return &BlockError{Status: st, Hash: b.Hash, Offset: -1, Reason: fmt.Sprintf(format, args...)}
+	}
+	if len(b.Seal.PlaneBytes) != len(m.ext.Planes) || len(b.Seal.ChunkSums) != len(m.ext.Chunks) {
+		return fail(StatusLengthMismatch, "seal of %d planes and %d chunks, the block has %d and %d",
+			len(b.Seal.PlaneBytes), len(b.Seal.ChunkSums), len(m.ext.Planes), len(m.ext.Chunks))
+	}
+	for i, n := range b.Seal.PlaneBytes {
+		if n != m.ext.Planes[i].RawBytes {
+			return fail(StatusLengthMismatch, "seal says %d bytes of plane %q, the block has %d", n, m.ext.Planes[i].Name, m.ext.Planes[i].RawBytes)
+		}
+	}
+	for i, sum := range b.Seal.ChunkSums {
+		if sum != m.ext.Chunks[i].RawSum {
+			return fail(StatusCorrupt, "chunk %d does not match the source's seal: the bytes changed on their way", i)
+		}
+	}
+	if b.Seal.ContentID != m.ext.ContentID {
+		return fail(StatusCorrupt, "content id does not match the source's seal")
+	}
+	return nil
+}
+
+// sealOfExtent is the seal as the header has it.
+func sealOfExtent(e *disk.Extent) *Seal {
+	s := &Seal{ContentID: e.ContentID}
+	for i := range e.Planes {
+		s.PlaneBytes = append(s.PlaneBytes, e.Planes[i].RawBytes)
+	}
+	for i := range e.Chunks {
+		s.ChunkSums = append(s.ChunkSums, e.Chunks[i].RawSum)
+	}
+	return s
+}

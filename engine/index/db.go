@@ -1,0 +1,285 @@
+package index
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable"
+
+	"github.com/sealstone/sealstone/internal/vfs"
+)
+
+// FormatVersion is the Pebble format that indexes are written in. It only
+// ratchets forward on disk, so it is pinned here and raised by an explicit
+// command alone.
+const FormatVersion = 13
+
+// Limits and defaults.
+const (
+	workers           = 16
+	queueLength       = 256
+	memTablesMax      = 4
+	defaultMemTable   = 16 << 20
+	bloomBitsPerKey   = 10
+	compactionWorkers = 2
+)
+
+// ErrClosed: the index was closed.
+var ErrClosed = errors.New("index: closed")
+
+// Options configures Open.
+type Options struct {
+	FS       vfs.FS
+	Dir      string // directory within FS
+	UUID     [16]byte
+	ReadOnly bool
+	// CacheBytes is Pebble's block cache. Memtables are taken from it, so it
+	// should exceed 4 x MemTableBytes.
+	CacheBytes int64
+	// MemTableBytes decides how often the index is flushed, and so how much
+	// of the log a crash replays. The default is 16 MiB.
+	MemTableBytes int64
+	// OnFail is called once when the index fails, OnTrouble when background
+	// work begins to fail. Neither may call the index.
+	OnFail    func(reason string)
+	OnTrouble func(reason string)
+}
+
+// DB is an open index.
+type DB struct {
+	opts      Options
+	db        *pebble.DB
+	pool      *pool
+	fail      failure
+	bg        background
+	damaged   atomic.Bool
+	stalled   atomic.Bool
+	closing   chan struct{}
+	failedNow chan struct{}
+	closeOnce sync.Once
+}
+
+func (d *DB) pebbleOptions() *pebble.Options {
+	o := &pebble.Options{
+		FS:                          pebbleFS{d.opts.FS},
+		DisableWAL:                  true,
+		FormatMajorVersion:          FormatVersion,
+		CacheSize:                   d.opts.CacheBytes,
+		MemTableSize:                uint64(d.opts.MemTableBytes),
+		MemTableStopWritesThreshold: memTablesMax,
+		Logger:                      logger{&d.fail},
+		EventListener:               d.listener(),
+		ReadOnly:                    d.opts.ReadOnly,
+		CompactionConcurrencyRange:  func() (int, int) { return 1, compactionWorkers },
+	}
+	for i := range o.Levels {
+		// Hashes are random: compression costs and saves nothing.
+		o.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.NoCompression }
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
+		o.Levels[i].FilterType = pebble.TableFilter
+	}
+	return o
+}
+
+// Open opens or creates the index in o.Dir. An index that is there but not
+// complete (see MarkComplete), or damaged, is an error: ErrIncomplete,
+// ErrDamaged. The caller removes the directory, and calls Create.
+func Open(ctx context.Context, o Options) (*DB, error) {
+	if _, err := o.FS.Stat(o.Dir); err != nil {
+		if vfs.IsNotExist(err) {
+			return nil, fmt.Errorf("%w: %s is not there", ErrIncomplete, o.Dir)
+		}
+		return nil, fmt.Errorf("index: stat %s: %w", o.Dir, err)
+	}
+	d, err := open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	ok, err := call(ctx, d, d.isComplete)
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: %s has no completion mark of this store", ErrIncomplete, o.Dir)
+	}
+	if err != nil {
+		_ = d.Close(ctx)
+		return nil, d.classify(err)
+	}
+	return d, nil
+}
+
+// Create makes a new, empty index in o.Dir, which must not hold one. It does
+// not count as present until MarkComplete.
+func Create(ctx context.Context, o Options) (*DB, error) {
+	if err := o.FS.MkdirAll(o.Dir); err != nil {
+		return nil, fmt.Errorf("index: create %s: %w", o.Dir, err)
+	}
+	if err := o.FS.SyncDir("."); err != nil {
+		return nil, fmt.Errorf("index: create %s: %w", o.Dir, err)
+	}
+	return open(ctx, o)
+}
+
+func open(ctx context.Context, o Options) (*DB, error) {
+	if o.MemTableBytes == 0 {
+		o.MemTableBytes = defaultMemTable
+	}
+	d := &DB{opts: o, closing: make(chan struct{}), failedNow: make(chan struct{})}
+	d.fail.tell = func(reason string) {
+		close(d.failedNow)
+		if o.OnFail != nil {
+			o.OnFail(reason)
+		}
+	}
+	d.pool = newPool(workers, queueLength)
+	db, err := call(ctx, d, func() (*pebble.DB, error) { return pebble.Open(o.Dir, d.pebbleOptions()) })
+	if err != nil {
+		err = d.classify(err)
+		_ = d.Close(ctx)
+		return nil, err
+	}
+	d.db = db
+	return d, nil
+}
+
+// classify tells damage from other errors of opening.
+func (d *DB) classify(err error) error {
+	if err == nil || errors.Is(err, ErrIncomplete) || errors.Is(err, ErrBusy) {
+		return err
+	}
+	if d.damaged.Load() || pebble.IsCorruptionError(err) || errors.Is(err, errBadRecord) || errors.Is(err, ErrFailed) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return fmt.Errorf("index: open %s: %w", d.opts.Dir, err)
+}
+
+func (d *DB) isComplete() (bool, error) {
+	v, closer, err := d.db.Get(metaComplete)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer closer.Close()
+	return string(v) == string(d.opts.UUID[:]), nil
+}
+
+// MarkComplete flushes everything and then the mark that makes the index
+// count: a rebuild that was cut short is not mistaken for an index.
+func (d *DB) MarkComplete(ctx context.Context) error {
+	_, err := call(ctx, d, func() (struct{}, error) {
+		if err := d.db.Flush(); err != nil {
+			return struct{}{}, err
+		}
+		if err := d.db.Set(metaComplete, d.opts.UUID[:], pebble.NoSync); err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, d.db.Flush()
+	})
+	return d.noteDamage(err)
+}
+
+// Flush makes everything committed so far durable.
+func (d *DB) Flush(ctx context.Context) error {
+	_, err := call(ctx, d, func() (struct{}, error) { return struct{}{}, d.db.Flush() })
+	return d.noteDamage(err)
+}
+
+// noteDamage marks the index failed when Pebble reports damage.
+func (d *DB) noteDamage(err error) error {
+	if err != nil && (pebble.IsCorruptionError(err) || errors.Is(err, errBadRecord)) {
+		d.damaged.Store(true)
+		d.fail.set(err.Error())
+		return fmt.Errorf("%w: %w", ErrFailed, err)
+	}
+	return err
+}
+
+// Applied is the log position up to which records are applied.
+func (d *DB) Applied(ctx context.Context) (uint64, error) { return d.applied(ctx, false) }
+
+// DurableApplied is the log position that a power cut would leave: the log
+// may be trimmed up to it.
+func (d *DB) DurableApplied(ctx context.Context) (uint64, error) { return d.applied(ctx, true) }
+
+func (d *DB) applied(ctx context.Context, durable bool) (uint64, error) {
+	v, err := call(ctx, d, func() (v uint64, err error) {
+		it, err := d.db.NewIter(&pebble.IterOptions{
+			LowerBound:                []byte{kindMeta},
+			UpperBound:                []byte{kindMeta + 1},
+			OnlyReadGuaranteedDurable: durable,
+		})
+		if err != nil {
+			return 0, err
+		}
+		defer func() { err = errors.Join(err, it.Close()) }()
+		if it.SeekGE(metaApplied) && string(it.Key()) == string(metaApplied) {
+			if len(it.Value()) != 8 {
+				return 0, errBadRecord
+			}
+			return binary.LittleEndian.Uint64(it.Value()), nil
+		}
+		return 0, it.Error()
+	})
+	return v, d.noteDamage(err)
+}
+
+// Err is the reason why the index failed, or nil.
+func (d *DB) Err() error { return d.fail.err() }
+
+// Stalled reports whether Pebble holds writers back.
+func (d *DB) Stalled() bool { return d.stalled.Load() }
+
+// Stats are figures for metrics.
+type Stats struct {
+	DiskBytes        int64
+	WrittenBytes     int64 // flushed and compacted
+	CacheBytes       int64
+	BackgroundErrors uint64
+}
+
+// Stats never waits: with a failed or busy index it is zero.
+func (d *DB) Stats(ctx context.Context) Stats {
+	s, _ := call(ctx, d, func() (Stats, error) {
+		m := d.db.Metrics()
+		s := Stats{DiskBytes: int64(m.DiskSpaceUsage()), CacheBytes: m.BlockCache.Size}
+		for i := range m.Levels {
+			s.WrittenBytes += int64(m.Levels[i].TableBytesFlushed + m.Levels[i].TableBytesCompacted)
+		}
+		return s, nil
+	})
+	s.BackgroundErrors = d.bg.count.Load()
+	return s
+}
+
+// Close flushes and closes the index. A failed or wedged one is left alone:
+// Close returns the reason, at the latest when the context ends.
+func (d *DB) Close(ctx context.Context) error {
+	var err error
+	d.closeOnce.Do(func() { err = d.close(ctx) })
+	return err
+}
+
+func (d *DB) close(ctx context.Context) error {
+	err := d.fail.err()
+	if err == nil && d.db != nil {
+		_, err = call(ctx, d, func() (struct{}, error) {
+			var flushErr error
+			if !d.opts.ReadOnly {
+				flushErr = d.db.Flush()
+			}
+			return struct{}{}, errors.Join(flushErr, d.db.Close())
+		})
+	}
+	close(d.closing)
+	close(d.pool.stop)
+	if d.pool.running.Load() == 0 {
+		d.pool.wg.Wait()
+	}
+	return err
+}

@@ -1,0 +1,139 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// Errors of the index.
+var (
+	// ErrFailed: Pebble gave up (its Fatalf was called) or a record did not
+	// decode. The index answers nothing any more; the directory can be opened
+	// by another process.
+	ErrFailed = errors.New("index: failed")
+	// ErrBusy: the call did not come to its turn, or Pebble did not answer,
+	// within the context.
+	ErrBusy = errors.New("index: no answer in time")
+	// ErrDamaged: the files of the index do not verify; a rebuild is needed.
+	ErrDamaged = errors.New("index: damaged")
+	// ErrIncomplete: no index is there, or its rebuild did not finish.
+	ErrIncomplete = errors.New("index: absent or incomplete")
+)
+
+// failure remembers the first reason why the index can not go on.
+type failure struct {
+	failed atomic.Bool
+	mu     sync.Mutex
+	reason string
+	tell   func(reason string)
+}
+
+func (f *failure) set(reason string) {
+	f.mu.Lock()
+	first := f.reason == ""
+	if first {
+		f.reason = reason
+	}
+	f.mu.Unlock()
+	f.failed.Store(true)
+	if first && f.tell != nil {
+		f.tell(reason)
+	}
+}
+
+func (f *failure) err() error {
+	if !f.failed.Load() {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return fmt.Errorf("%w: %s", ErrFailed, f.reason)
+}
+
+// logger is what Pebble logs to. Pebble calls Fatalf where it can not go on
+// and relies on it not to return: the default ends the process. Ours marks
+// the index failed and parks the goroutine for good; whatever it held (locks
+// among it) stays held, which is why every call into Pebble runs on a worker
+// that its caller can leave behind.
+type logger struct{ f *failure }
+
+func (l logger) Infof(string, ...any)  {}
+func (l logger) Errorf(string, ...any) {}
+func (l logger) Fatalf(format string, args ...any) {
+	l.f.set("pebble: " + fmt.Sprintf(format, args...))
+	select {}
+}
+
+const (
+	backoffFirst = 10 * time.Millisecond
+	backoffMax   = time.Second
+)
+
+// listener replaces those hooks of Pebble that end the process or spin.
+func (d *DB) listener() *pebble.EventListener {
+	l := pebble.EventListener{
+		// By default this one is Fatalf.
+		DataCorruption: func(i pebble.DataCorruptionInfo) {
+			d.fail.set(fmt.Sprintf("damaged file %s: %v", i.Path, i.Details))
+			d.damaged.Store(true)
+		},
+		// A flush that fails, on a full disk say, is tried again at once and
+		// for ever; sleeping here is what slows it down.
+		BackgroundError: func(err error) { d.backgroundError(err) },
+		FlushEnd: func(i pebble.FlushInfo) {
+			if i.Err == nil {
+				d.backgroundOK()
+			}
+		},
+		WriteStallBegin: func(pebble.WriteStallBeginInfo) { d.stalled.Store(true) },
+		WriteStallEnd:   func() { d.stalled.Store(false) },
+	}
+	l.EnsureDefaults(logger{&d.fail})
+	return &l
+}
+
+func (d *DB) backgroundError(err error) {
+	d.bg.mu.Lock()
+	first := d.bg.err == nil
+	d.bg.err = err
+	d.bg.backoff = min(max(2*d.bg.backoff, backoffFirst), backoffMax)
+	wait := d.bg.backoff
+	d.bg.mu.Unlock()
+	d.bg.count.Add(1)
+	if pebble.IsCorruptionError(err) {
+		d.damaged.Store(true)
+		d.fail.set("background work met damage: " + err.Error())
+	} else if first && d.opts.OnTrouble != nil {
+		d.opts.OnTrouble("index background work fails: " + err.Error())
+	}
+	select {
+	case <-time.After(wait):
+	case <-d.closing:
+	}
+}
+
+func (d *DB) backgroundOK() {
+	d.bg.mu.Lock()
+	defer d.bg.mu.Unlock()
+	d.bg.err, d.bg.backoff = nil, 0
+}
+
+// Trouble is the last error of Pebble's background work that has not been
+// followed by a success, or nil.
+func (d *DB) Trouble() error {
+	d.bg.mu.Lock()
+	defer d.bg.mu.Unlock()
+	return d.bg.err
+}
+
+type background struct {
+	mu      sync.Mutex
+	err     error
+	backoff time.Duration
+	count   atomic.Uint64
+}

@@ -1,0 +1,227 @@
+package index
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sealstone/sealstone/internal/sums"
+	"github.com/sealstone/sealstone/tiers/disk"
+)
+
+// Found is the answer for one key of a batch.
+type Found struct {
+	Entry
+	OK bool
+}
+
+// Get looks up keys, in the order given. stopAtMiss ends at the first absent
+// key: the rest is reported absent.
+func (d *DB) Get(ctx context.Context, keys []Key, stopAtMiss bool) ([]Found, error) {
+	out, err := call(ctx, d, func() ([]Found, error) { return d.get(d.db, keys, stopAtMiss) })
+	return out, d.noteDamage(err)
+}
+
+// get goes through an iterator, not pebble's Get: only iterators use the
+// bloom filters of the lowest level, where nine keys of ten lie, and most
+// questions to a cache are "do you have it?".
+func (d *DB) get(r pebble.Reader, keys []Key, stopAtMiss bool) (out []Found, err error) {
+	out = make([]Found, len(keys))
+	it, err := r.NewIter(&pebble.IterOptions{
+		LowerBound:   []byte{kindKey},
+		UpperBound:   []byte{kindKey + 1},
+		UseL6Filters: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	var buf []byte
+	for i, k := range keys {
+		buf = appendKey(buf[:0], k)
+		if it.SeekPrefixGE(buf) && string(it.Key()) == string(buf) {
+			if out[i].Entry, err = decodeEntry(it.Value()); err != nil {
+				return nil, err
+			}
+			out[i].OK = true
+		} else if err := it.Error(); err != nil {
+			return nil, err
+		} else if stopAtMiss {
+			break
+		}
+	}
+	return out, nil
+}
+
+// Content looks up where content of a tenant lies.
+func (d *DB) Content(ctx context.Context, tenant uint32, id sums.ContentID) (Content, bool, error) {
+	type answer struct {
+		c  Content
+		ok bool
+	}
+	a, err := call(ctx, d, func() (a answer, err error) {
+		a.c, a.ok, err = getContent(d.db, tenant, id)
+		return a, err
+	})
+	return a.c, a.ok, d.noteDamage(err)
+}
+
+func getContent(r pebble.Reader, tenant uint32, id sums.ContentID) (Content, bool, error) {
+	v, closer, err := r.Get(contentKey(tenant, id))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return Content{}, false, nil
+	}
+	if err != nil {
+		return Content{}, false, err
+	}
+	defer closer.Close()
+	c, err := decodeContent(v)
+	return c, err == nil, err
+}
+
+// KeyEntry is a key with what the index holds for it.
+type KeyEntry struct {
+	Key
+	Entry
+}
+
+// SegmentKeys lists, in order of address, the keys whose bytes or whose own
+// extent lie in a segment. A key may come twice.
+func (d *DB) SegmentKeys(ctx context.Context, segment uint64) ([]KeyEntry, error) {
+	out, err := call(ctx, d, func() ([]KeyEntry, error) { return d.segmentKeys(d.db, segment) })
+	return out, d.noteDamage(err)
+}
+
+func (d *DB) segmentKeys(r pebble.Reader, segment uint64) ([]KeyEntry, error) {
+	keys, err := refs(r, segmentPrefix(kindRef, segment), segmentPrefix(kindRef, segment+1))
+	if err != nil {
+		return nil, err
+	}
+	return d.withEntries(r, keys)
+}
+
+// Referrers lists the keys whose bytes lie at an address.
+func (d *DB) referrers(r pebble.Reader, a disk.Address) ([]KeyEntry, error) {
+	next := a
+	next.Page++
+	keys, err := refs(r, appendRefPrefix(nil, a), appendRefPrefix(nil, next))
+	if err != nil {
+		return nil, err
+	}
+	all, err := d.withEntries(r, keys)
+	if err != nil {
+		return nil, err
+	}
+	out := all[:0]
+	for _, k := range all {
+		if k.Address == a {
+			out = append(out, k)
+		}
+	}
+	return out, nil
+}
+
+func (d *DB) withEntries(r pebble.Reader, keys []Key) ([]KeyEntry, error) {
+	found, err := d.get(r, keys, false)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]KeyEntry, 0, len(keys))
+	for i, f := range found {
+		if !f.OK {
+			return nil, errBadRecord // a reference to a key that is not there
+		}
+		out = append(out, KeyEntry{keys[i], f.Entry})
+	}
+	return out, nil
+}
+
+func refs(r pebble.Reader, lower, upper []byte) (keys []Key, err error) {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for it.First(); it.Valid(); it.Next() {
+		_, k, err := decodeRef(it.Key())
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	return keys, it.Error()
+}
+
+// Live returns the live bytes of every segment that has any.
+func (d *DB) Live(ctx context.Context) (map[uint64]int64, error) {
+	out, err := call(ctx, d, func() (map[uint64]int64, error) {
+		live := map[uint64]int64{}
+		err := d.scan(kindSegment, func(k, v []byte) error {
+			if len(k) != 9 || len(v) != 8 {
+				return errBadRecord
+			}
+			live[binary.BigEndian.Uint64(k[1:])] = int64(binary.LittleEndian.Uint64(v))
+			return nil
+		})
+		return live, err
+	})
+	return out, d.noteDamage(err)
+}
+
+// Keys calls fn for every key in order, on the caller's goroutine in
+// portions, until fn returns an error.
+func (d *DB) Keys(ctx context.Context, fn func(KeyEntry) error) error {
+	const portion = 1024
+	from := []byte{kindKey}
+	for {
+		list, err := call(ctx, d, func() ([]KeyEntry, error) { return d.keysFrom(from, portion) })
+		if err != nil {
+			return d.noteDamage(err)
+		}
+		for _, k := range list {
+			if err := fn(k); err != nil {
+				return err
+			}
+		}
+		if len(list) < portion {
+			return nil
+		}
+		from = append(appendKey(nil, list[len(list)-1].Key), 0)
+	}
+}
+
+func (d *DB) keysFrom(from []byte, limit int) (out []KeyEntry, err error) {
+	it, err := d.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: []byte{kindKey + 1}})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for it.First(); it.Valid() && len(out) < limit; it.Next() {
+		k, err := decodeKey(it.Key())
+		if err != nil {
+			return nil, err
+		}
+		e, err := decodeEntry(it.Value())
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, KeyEntry{k, e})
+	}
+	return out, it.Error()
+}
+
+func (d *DB) scan(kind byte, fn func(k, v []byte) error) (err error) {
+	it, err := d.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kind}, UpperBound: []byte{kind + 1}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for it.First(); it.Valid(); it.Next() {
+		if err := fn(it.Key(), it.Value()); err != nil {
+			return err
+		}
+	}
+	return it.Error()
+}

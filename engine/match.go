@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sealstone/sealstone/engine/index"
+)
+
+// Match finds the longest stored prefix of a chain of block hashes and
+// returns a lease on it: for Options.LeaseDuration eviction keeps those blocks
+// (as far as LeaseShare goes). A lease is a promise that makes a Get likely to
+// succeed, not a proof: the bytes are verified by the Get.
+//
+// An error means that nothing is known: treat it as a prefix of length 0.
+func (n *Namespace) Match(ctx context.Context, hashes [][]byte) (*Lease, error) {
+	s := n.s
+	keys, err := n.keys(hashes)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.readable(n); err != nil {
+		return nil, err
+	}
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	found, err := s.lookup(ctx, keys, true)
+	if err != nil {
+		return nil, fmt.Errorf("engine: match: %w", err)
+	}
+	hits := 0
+	for hits < len(found) && found[hits].ok {
+		s.used.mark(found[hits].entry.Address)
+		hits++
+	}
+	s.count.matchAsked.Add(int64(len(keys)))
+	s.count.matched.Add(int64(hits))
+	if hits < len(keys) {
+		s.ghost.note(keys[hits:])
+	}
+	return s.leases.grant(s, keys[:hits], found[:hits]), nil
+}
+
+// Has tells for each hash whether the block is stored: OK or Miss, in order.
+// It reads no block; a later Get may still find it damaged.
+func (n *Namespace) Has(ctx context.Context, hashes [][]byte) []Status {
+	return n.each(ctx, hashes, func(lookupResult) {})
+}
+
+// Touch marks blocks as used, so that eviction prefers others. It answers OK
+// or Miss for each, in order.
+func (n *Namespace) Touch(ctx context.Context, hashes [][]byte) []Status {
+	return n.each(ctx, hashes, func(r lookupResult) { n.s.used.mark(r.entry.Address) })
+}
+
+func (n *Namespace) each(ctx context.Context, hashes [][]byte, fn func(lookupResult)) []Status {
+	out := make([]Status, len(hashes))
+	all := func(st Status) []Status {
+		for i := range out {
+			if out[i] == statusNone {
+				out[i] = st
+			}
+		}
+		return out
+	}
+	keys := make([]index.Key, len(hashes))
+	for i, h := range hashes {
+		if checkHash(h) != nil {
+			out[i] = StatusInvalid
+		}
+		keys[i] = index.Key{Namespace: n.info.Number, Hash: string(h)}
+	}
+	if err := n.s.readable(n); err != nil {
+		return all((&readableError{err}).status())
+	}
+	ctx, cancel := n.s.bounded(ctx)
+	defer cancel()
+	found, err := n.s.lookup(ctx, keys, false)
+	if err != nil {
+		return all(StatusMiss)
+	}
+	for i, r := range found {
+		if out[i] != statusNone {
+			continue
+		}
+		if out[i] = StatusMiss; r.ok {
+			out[i] = StatusOK
+			fn(r)
+		}
+	}
+	return out
+}
+
+func (n *Namespace) keys(hashes [][]byte) ([]index.Key, error) {
+	keys := make([]index.Key, len(hashes))
+	for i, h := range hashes {
+		if err := checkHash(h); err != nil {
+			return nil, err
+		}
+		keys[i] = index.Key{Namespace: n.info.Number, Hash: string(h)}
+	}
+	return keys, nil
+}
+
+// readable returns nil, or why every answer is a miss.
+func (s *Store) readable(n *Namespace) error {
+	if s.closing.Load() {
+		return ErrClosed
+	}
+	if h := s.health.get(); h.State == HealthAllMiss {
+		return fmt.Errorf("%w: %v", ErrMiss, h.Reasons)
+	}
+	if n.stale() {
+		return ErrEpoch
+	}
+	return nil
+}
+
+type readableError struct{ err error }
+
+func (e *readableError) status() Status {
+	switch e.err {
+	case ErrClosed:
+		return StatusClosed
+	case ErrEpoch:
+		return StatusStaleEpoch
+	}
+	return StatusMiss
+}

@@ -1,0 +1,186 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sealstone/sealstone/engine/layout"
+	"github.com/sealstone/sealstone/engine/meta"
+)
+
+// Layout is everything that decides what a block's bytes mean; see package
+// layout.
+type Layout = layout.Layout
+
+// NamespaceOptions says how Store.Namespace treats a layout that is not
+// stored yet.
+type NamespaceOptions struct {
+	// RequireMatch fails with a *LayoutMismatchError instead of making a new
+	// namespace when the tenant has blocks under another layout of the same
+	// model.
+	RequireMatch bool
+}
+
+// NamespaceInfo describes a namespace.
+type NamespaceInfo struct {
+	Number      uint32
+	Tenant      string
+	Fingerprint [16]byte
+	Epoch       uint64
+	Floor       uint64 // put sequences below are of older epochs
+}
+
+// Namespace is a handle on the blocks of one layout and tenant. It is bound
+// to the epoch at which it was opened.
+type Namespace struct {
+	s      *Store
+	info   NamespaceInfo
+	layout Layout
+	// planes gives each plane's place in the layout.
+	planes map[string]int
+	diffs  []layout.Difference
+	warn   []string
+}
+
+// Info describes the namespace as it was when the handle was opened.
+func (n *Namespace) Info() NamespaceInfo { return n.info }
+
+// Layout is the namespace's descriptor.
+func (n *Namespace) Layout() Layout { return n.layout }
+
+// Differences lists, for a namespace that this call made, the fields in which
+// its layout differs from the tenant's nearest stored one: A is stored, B new.
+// Empty if there was none, or if the namespace existed.
+func (n *Namespace) Differences() []layout.Difference { return n.diffs }
+
+// Warnings are sentences for an operator's eyes, such as a root hash that
+// differs from the stored one.
+func (n *Namespace) Warnings() []string { return n.warn }
+
+// Namespace opens the namespace of a layout and a tenant, and makes it if it
+// is new. A new one is durable when Namespace returns. The context bounds
+// nothing that takes long; it is checked at the start.
+func (s *Store) Namespace(ctx context.Context, l Layout, tenant string, o NamespaceOptions) (*Namespace, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if s.closing.Load() {
+		return nil, ErrClosed
+	}
+	if err := l.Validate(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if m, ok := s.meta.Lookup(tenant, l.Fingerprint()); ok {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.handleLocked(m), nil
+	}
+	near, found := s.nearest(l, tenant)
+	if found && o.RequireMatch {
+		return nil, &LayoutMismatchError{Tenant: tenant, Differences: near}
+	}
+	if err := s.writable(); err != nil {
+		return nil, err
+	}
+	m, err := s.meta.AddNamespace(tenant, l, s.o.private.now().Unix())
+	if err != nil {
+		return nil, fmt.Errorf("engine: add namespace: %w", err)
+	}
+	s.mu.Lock()
+	if s.spaces[m.Number] == nil {
+		s.addSpaceLocked(m)
+	}
+	n := s.handleLocked(m)
+	s.mu.Unlock()
+	if found {
+		n.diffs = near
+		s.noteNear(n, tenant)
+	}
+	return n, nil
+}
+
+func (s *Store) handleLocked(m meta.Namespace) *Namespace {
+	if sp := s.spaces[m.Number]; sp != nil {
+		m = sp.Namespace
+	}
+	n := &Namespace{s: s, layout: m.Layout, planes: map[string]int{}, info: NamespaceInfo{
+		Number: m.Number, Tenant: m.Tenant, Fingerprint: m.Fingerprint, Epoch: m.Epoch, Floor: m.Floor,
+	}}
+	for i, p := range m.Layout.Planes {
+		n.planes[p.Name] = i
+	}
+	return n
+}
+
+// nearest compares with the tenant's stored layouts of the same model and
+// returns the fewest differences.
+func (s *Store) nearest(l Layout, tenant string) ([]layout.Difference, bool) {
+	var best []layout.Difference
+	found := false
+	for _, m := range s.meta.Namespaces() {
+		if m.Tenant != tenant || !layout.Near(m.Layout, l) {
+			continue
+		}
+		if d := layout.Diff(m.Layout, l); !found || len(d) < len(best) {
+			best, found = d, true
+		}
+	}
+	return best, found
+}
+
+func (s *Store) noteNear(n *Namespace, tenant string) {
+	for _, d := range n.diffs {
+		if d.Field == fieldRootHash {
+			n.warn = append(n.warn, fmt.Sprintf("root hash differs from the stored one (stored %s, now %s): "+
+				"if the engine draws it anew at each start, its blocks will never be found again; give it a fixed hash seed", d.A, d.B))
+		}
+	}
+	s.event(EventLayoutNear, "new layout of tenant %q differs from a stored one in %d field(s): %v", tenant, len(n.diffs), n.diffs)
+	for _, w := range n.warn {
+		s.o.Logger.Warn("sealstone: "+w, "dir", s.dir)
+	}
+}
+
+// stale reports whether the epoch has moved on since the handle was opened.
+func (n *Namespace) stale() bool {
+	n.s.mu.Lock()
+	defer n.s.mu.Unlock()
+	sp := n.s.spaces[n.info.Number]
+	return sp == nil || sp.Epoch != n.info.Epoch
+}
+
+// BumpEpoch makes all blocks of the namespace invisible at once and first to
+// go: the weights were swapped. It is durable when it returns, and gives a
+// handle of the new epoch; handles opened before answer StaleEpoch. The
+// context is checked at the start only.
+func (n *Namespace) BumpEpoch(ctx context.Context) (*Namespace, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := n.s
+	if err := s.writable(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sp := s.spaces[n.info.Number]
+	if sp == nil || sp.Epoch != n.info.Epoch {
+		return nil, ErrEpoch
+	}
+	floor, err := s.nextSeqLocked()
+	if err != nil {
+		return nil, fmt.Errorf("engine: bump epoch: %w", err)
+	}
+	// Raised durably before it is visible; every put that is logged from here
+	// on is checked against it.
+	m, err := s.meta.RaiseFloor(n.info.Number, floor)
+	if err != nil {
+		return nil, fmt.Errorf("engine: bump epoch: %w", err)
+	}
+	sp.Namespace = m
+	s.events.add(s.o.private.now(), EventEpoch, fmt.Sprintf("namespace %d: epoch %d, floor %d", m.Number, m.Epoch, m.Floor))
+	return s.handleLocked(m), nil
+}
+
+// fieldRootHash is how layout.Diff names the hash scheme's root.
+const fieldRootHash = "hash.root"

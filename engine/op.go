@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// operation is a put or a get under way. The work runs on a goroutine of the
+// store; its caller may leave when the context ends. From then on the work
+// must not touch the caller's memory: it does so only between enter and exit,
+// and enter fails after the caller left.
+type operation struct {
+	mu   sync.Mutex
+	left bool
+}
+
+// enter begins to touch the caller's memory or results. It returns false if
+// the caller has left.
+func (op *operation) enter() bool {
+	op.mu.Lock()
+	if op.left {
+		op.mu.Unlock()
+		return false
+	}
+	return true
+}
+
+func (op *operation) exit() { op.mu.Unlock() }
+
+// leave waits until the work is not inside, which takes a copy at most.
+func (op *operation) leave() {
+	op.mu.Lock()
+	op.left = true
+	op.mu.Unlock()
+}
+
+// opCounter counts operations running, for Close.
+type opCounter struct {
+	mu   sync.Mutex
+	n    int
+	idle chan struct{}
+}
+
+func (c *opCounter) add() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n == 0 {
+		c.idle = make(chan struct{})
+	}
+	c.n++
+}
+
+func (c *opCounter) done() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n--; c.n == 0 {
+		close(c.idle)
+	}
+}
+
+// wait returns when nothing runs, or with the context's error.
+func (c *opCounter) wait(ctx context.Context) error {
+	c.mu.Lock()
+	n, idle := c.n, c.idle
+	c.mu.Unlock()
+	if n == 0 {
+		return nil
+	}
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// errLeft: the caller's context ended before the work did.
+type errLeft struct{ cause error }
+
+func (e errLeft) Error() string { return "engine: gave up waiting: " + e.cause.Error() }
+func (e errLeft) Unwrap() error { return e.cause }
+
+// run does work on a goroutine of the store and waits for it, or for ctx. If
+// it returns an error the work was not begun (ErrClosed) or was left behind
+// (errLeft); in the latter case results touched under enter are settled.
+func (s *Store) run(ctx context.Context, work func(ctx context.Context, op *operation)) error {
+	ctx, cancel := s.bounded(ctx)
+	s.ops.add()
+	if s.closing.Load() {
+		s.ops.done()
+		cancel()
+		return ErrClosed
+	}
+	select {
+	case s.slots <- struct{}{}:
+	case <-ctx.Done():
+		s.ops.done()
+		err := errLeft{ctx.Err()}
+		cancel()
+		return err
+	}
+	op := &operation{}
+	finished := make(chan struct{})
+	go func() {
+		defer s.ops.done()
+		defer func() { <-s.slots }()
+		defer close(finished)
+		work(ctx, op)
+	}()
+	defer cancel()
+	select {
+	case <-finished:
+		return nil
+	case <-ctx.Done():
+	}
+	op.leave()
+	select {
+	case <-finished: // it ended while we left: its results stand
+		return nil
+	default:
+		return errLeft{ctx.Err()}
+	}
+}
+
+// bounded gives a context without deadline the default one.
+func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, s.o.CallTimeout)
+}
+
+// timeoutIn reports what is left of a context, for waits that need a figure.
+func timeoutIn(ctx context.Context, most time.Duration) time.Duration {
+	if d, ok := ctx.Deadline(); ok {
+		return min(time.Until(d), most)
+	}
+	return most
+}

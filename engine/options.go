@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/sealstone/sealstone/internal/vfs"
+)
+
+// Admission decides which new blocks are worth a write.
+type Admission uint8
+
+const (
+	// AdmitAll stores every block.
+	AdmitAll Admission = iota
+	// AdmitSecondTouch stores a block only if its hash was put, matched or
+	// asked for before, as remembered by a bounded ghost set.
+	AdmitSecondTouch
+)
+
+// Options configures a store. The zero value of each field means its default.
+type Options struct {
+	// CapacityBytes bounds all disk bytes of the store: segments, log, index,
+	// quarantine, files unlinked but still open. The default is 80 % of what
+	// the file system has free, at most a cgroup or quota limit known.
+	CapacityBytes int64
+	// FreeFloorBytes is left free on the file system for others. The default
+	// is 1 % of the file system, at most 1 GiB.
+	FreeFloorBytes int64
+	// MaxBlockBytes is the largest block accepted. The default is 64 MiB, the
+	// most the format allows; a smaller value permits smaller segments and so
+	// a smaller store.
+	MaxBlockBytes int64
+	// SegmentBytes applies when a store is created. The default is
+	// capacity/64, at least max(8 MiB, 2 x MaxBlockBytes), at most 1 GiB.
+	SegmentBytes int64
+	// ReadOnly opens without changing anything in the directory; puts are shed.
+	ReadOnly bool
+	// CreateOnly fails if there is a store; MustExist fails if there is none.
+	CreateOnly, MustExist bool
+
+	// MaxInflightBytes bounds buffers of puts and gets under way. A put over
+	// it is shed; a get waits for its turn until its context ends. The default
+	// is 256 MiB, at least 4 x MaxBlockBytes.
+	MaxInflightBytes int64
+	// MaxPendingBytes bounds what is written but not yet applied to the index;
+	// over it puts are shed until the next sync. The default is 512 MiB.
+	MaxPendingBytes int64
+	// MaxOpenFiles bounds descriptors of segments and sidecars. Default 256.
+	MaxOpenFiles int
+	// ReadWorkers is the number of threads that read. Default 32, at most 64.
+	ReadWorkers int
+	// SubmitQueue bounds operations given to Submit and not yet completed.
+	// Default 1024.
+	SubmitQueue int
+	// SyncInterval and SyncBytes decide how much a power cut may take: a group
+	// sync runs at the latest after either. Defaults 1 s and 256 MiB.
+	SyncInterval time.Duration
+	SyncBytes    int64
+	// CallTimeout bounds calls whose context has no deadline, in the parts
+	// that wait for a device or the index. The default is 30 s.
+	CallTimeout time.Duration
+	// IndexCacheBytes is the block cache of the index. Default 64 MiB.
+	IndexCacheBytes int64
+
+	// LeaseDuration is how long a Match keeps blocks. Default 60 s.
+	LeaseDuration time.Duration
+	// LeaseShare is the share of capacity that leases may hold. Default 0.25.
+	LeaseShare float64
+	// MoveShare is the share of a victim segment that eviction may move on
+	// instead of dropping. Default 0.25; negative moves nothing unleased.
+	MoveShare float64
+	// Admission filters puts; WriteBudgetBytesPerDay sheds puts beyond it
+	// (0 = no budget).
+	Admission              Admission
+	WriteBudgetBytesPerDay int64
+	// NoSharing stores equal content once per key instead of once per tenant.
+	NoSharing bool
+
+	// Logger gets one line per change of state. The default is silence.
+	Logger *slog.Logger
+	// OnEvent is called for each event, one at a time, from goroutines of the
+	// store; it must not call the store. Events are also kept in a ring.
+	OnEvent func(Event)
+	// Progress is told how far a rebuild at Open is.
+	Progress func(doneBytes, totalBytes int64)
+
+	private privateOptions
+}
+
+// privateOptions is what tests inject.
+type privateOptions struct {
+	fs            vfs.FS           // instead of the operating system's
+	now           func() time.Time // instead of time.Now
+	points        func(point string)
+	uuid          [16]byte
+	secret        [32]byte
+	noBackground  bool // no timers: tests drive sync, apply and evict
+	memTableBytes int64
+	logFileBytes  int64 // with indexBytes: instead of what room.go derives
+	indexBytes    int64
+}
+
+const (
+	defaultMaxInflight  = 256 << 20
+	defaultMaxPending   = 512 << 20
+	defaultMaxOpenFiles = 256
+	defaultReadWorkers  = 32
+	maxReadWorkers      = 64
+	defaultSubmitQueue  = 1024
+	defaultSyncInterval = time.Second
+	defaultSyncBytes    = 256 << 20
+	defaultCallTimeout  = 30 * time.Second
+	defaultIndexCache   = 64 << 20
+	defaultLease        = 60 * time.Second
+	defaultLeaseShare   = 0.25
+	defaultMoveShare    = 0.25
+)
+
+func orDefault[T int | int64 | float64 | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+// withDefaults fills in everything but capacity and segment size, which need
+// the directory.
+func (o Options) withDefaults() (Options, error) {
+	orDefault(&o.MaxBlockBytes, MaxBlockBytes)
+	if o.MaxBlockBytes < 1 || o.MaxBlockBytes > MaxBlockBytes {
+		return o, invalidf("MaxBlockBytes %d is outside 1..%d", o.MaxBlockBytes, int64(MaxBlockBytes))
+	}
+	if o.CapacityBytes < 0 || o.SegmentBytes < 0 || o.FreeFloorBytes < 0 || o.WriteBudgetBytesPerDay < 0 {
+		return o, invalidf("negative size in Options")
+	}
+	orDefault(&o.MaxInflightBytes, defaultMaxInflight)
+	o.MaxInflightBytes = max(o.MaxInflightBytes, 4*o.MaxBlockBytes)
+	orDefault(&o.MaxPendingBytes, defaultMaxPending)
+	orDefault(&o.MaxOpenFiles, defaultMaxOpenFiles)
+	orDefault(&o.ReadWorkers, defaultReadWorkers)
+	o.ReadWorkers = min(o.ReadWorkers, maxReadWorkers)
+	orDefault(&o.SubmitQueue, defaultSubmitQueue)
+	orDefault(&o.SyncInterval, defaultSyncInterval)
+	orDefault(&o.SyncBytes, defaultSyncBytes)
+	orDefault(&o.CallTimeout, defaultCallTimeout)
+	orDefault(&o.IndexCacheBytes, defaultIndexCache)
+	orDefault(&o.LeaseDuration, defaultLease)
+	orDefault(&o.LeaseShare, defaultLeaseShare)
+	orDefault(&o.MoveShare, defaultMoveShare)
+	if o.MoveShare < 0 {
+		o.MoveShare = 0
+	}
+	if o.LeaseShare < 0 || o.LeaseShare > 1 || o.MoveShare > 1 {
+		return o, invalidf("LeaseShare %v and MoveShare %v must lie in 0..1", o.LeaseShare, o.MoveShare)
+	}
+	if o.CreateOnly && o.MustExist {
+		return o, invalidf("CreateOnly and MustExist exclude each other")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.private.now == nil {
+		o.private.now = time.Now
+	}
+	if o.private.points == nil {
+		o.private.points = func(string) {}
+	}
+	return o, nil
+}

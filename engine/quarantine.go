@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/sealstone/sealstone/engine/index"
+	"github.com/sealstone/sealstone/internal/vfs"
+	"github.com/sealstone/sealstone/tiers/disk"
+)
+
+// A block found bad is taken out of the index with all who share it, and its
+// bytes are kept as evidence. But a bad path can make every block look bad,
+// and must not empty the store: past either limit nothing is quarantined any
+// more, and gets answer misses until Resume or a reopen.
+const (
+	stormCount    = 8
+	stormWindow   = 60 * time.Second
+	stormShare    = 0.001 // of reads, once there are enough to tell
+	stormReadsMin = 10000
+)
+
+type stormGuard struct {
+	mu     sync.Mutex
+	recent []time.Time
+	raging bool
+}
+
+// allow reports whether one more quarantine is within the limits.
+func (g *stormGuard) allow(now time.Time, quarantined, reads int64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.raging {
+		return false
+	}
+	n := 0
+	for _, t := range g.recent {
+		if now.Sub(t) < stormWindow {
+			g.recent[n] = t
+			n++
+		}
+	}
+	g.recent = append(g.recent[:n], now)
+	g.raging = len(g.recent) > stormCount ||
+		reads >= stormReadsMin && float64(quarantined+1) > stormShare*float64(reads)
+	return !g.raging
+}
+
+func (g *stormGuard) reset() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.raging, g.recent = false, nil
+}
+
+// Resume ends the state of all-miss that a storm of bad blocks caused, once
+// whoever operates the host has found why.
+func (s *Store) Resume() {
+	s.storm.reset()
+	s.health.clear("storm")
+}
+
+// quarantine takes a block out that did not verify: as compare-and-swap on
+// address and put sequence, so that a late report never hits a newer block.
+func (s *Store) quarantine(k index.Key, e index.Entry, reason string) {
+	reads := s.count.getStatus[StatusOK].Load() + s.count.getStatus[StatusCorrupt].Load()
+	if !s.storm.allow(s.o.private.now(), s.count.quarantined.Load(), reads) {
+		s.health.set("storm", HealthAllMiss, "more than %d blocks in %v did not verify: the path or the device is bad; nothing is quarantined, call Resume when it is mended", stormCount, stormWindow)
+		s.event(EventQuarantineStorm, "block %x in %v did not verify (%s); too many, not quarantined", k.Hash, e.Address, reason)
+		return
+	}
+	if s.writable() != nil {
+		return
+	}
+	guest := s.beGuest(e.Address, guestBuries)
+	if guest == nil {
+		return // being evicted
+	}
+	defer s.endGuest(&guest)
+	if s.knownBad(e.Address) {
+		return
+	}
+	s.keepEvidence(k, e, reason)
+	err := s.vol.AppendTombstones(e.Address.Segment, []disk.Tombstone{{
+		Kind: disk.TombstoneQuarantine, Namespace: k.Namespace, Hash: []byte(k.Hash), Seq: e.Seq, Page: e.Address.Page,
+	}})
+	s.mu.Lock()
+	if err == nil {
+		s.bad[e.Address] = struct{}{}
+		err = s.logLocked(&record{Kind: recordQuarantine, Key: k, Entry: e})
+	}
+	if err != nil {
+		s.breakLocked("quarantine", err)
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return
+	}
+	s.count.quarantined.Add(1)
+	s.event(EventQuarantine, "block %x in %s offset %d: %s", k.Hash, disk.SegmentName(e.Address.Segment), e.Address.Offset(), reason)
+}
+
+func (s *Store) knownBad(a disk.Address) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, bad := s.bad[a]
+	return bad
+}
+
+// keepEvidence copies the bad extent into quarantine/ while there is room;
+// it never fails anything.
+func (s *Store) keepEvidence(k index.Key, e index.Entry, reason string) {
+	const dir = "quarantine"
+	head := []byte(fmt.Sprintf("namespace %d hash %x sequence %d %s: %s\n", k.Namespace, k.Hash, e.Seq, e.Address, reason))
+	size := int64(len(head)) + e.Bytes()
+	if s.count.evidenceBytes.Add(size) > s.room.quarantineBytes {
+		s.count.evidenceBytes.Add(-size)
+		return
+	}
+	if err := s.writeEvidence(fmt.Sprintf("%s/%016x-%d.bad", dir, e.Address.Segment, e.Address.Page), head, e); err != nil {
+		s.o.Logger.Warn("sealstone: evidence was not kept", "err", err)
+	}
+}
+
+func (s *Store) writeEvidence(name string, head []byte, e index.Entry) error {
+	h, err := s.vol.Acquire(e.Address.Segment)
+	if err != nil {
+		return err
+	}
+	defer h.Release()
+	f, err := s.fs.Open(name, vfs.Create|vfs.Excl|vfs.ReadWrite)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(head, 0); err != nil {
+		return err
+	}
+	buf := make([]byte, 64*kib)
+	for off := int64(0); off < e.Bytes(); off += int64(len(buf)) {
+		part := buf[:min(int64(len(buf)), e.Bytes()-off)]
+		n, _ := h.File(false).ReadAt(part, e.Address.Offset()+off)
+		if _, err := f.WriteAt(part[:n], int64(len(head))+off); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// evidenceHeld sums up what quarantine/ holds at Open.
+func evidenceHeld(fsys vfs.FS) (int64, error) {
+	names, err := fsys.List("quarantine")
+	if err != nil {
+		if vfs.IsNotExist(err) {
+			return 0, nil
+		}
+		return 0, err
+	}
+	sum := int64(0)
+	for _, n := range names {
+		i, err := fsys.Stat("quarantine/" + n)
+		if err != nil {
+			return 0, &fs.PathError{Op: "stat", Path: "quarantine/" + n, Err: err}
+		}
+		sum += i.AllocatedBytes
+	}
+	return sum, nil
+}

@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/sealstone/sealstone/engine/index"
+	"github.com/sealstone/sealstone/internal/aligned"
+	"github.com/sealstone/sealstone/internal/sums"
+	"github.com/sealstone/sealstone/tiers"
+	"github.com/sealstone/sealstone/tiers/disk"
+)
+
+// readTriesMax is how often a block that does not verify is read again, past
+// the page cache, before it is called corrupt: memory and drivers make
+// mistakes that the next read does not repeat.
+const readTriesMax = 3
+
+// rawRead reads n bytes of an extent from byte offset off into a buffer of
+// the store. The memory belongs to the reader until it answers, so the call
+// is not bounded by the caller's context: who wants to leave earlier leaves
+// the operation (see run).
+func (s *Store) rawRead(ctx context.Context, e index.Extent, off, n int64) (*aligned.Buffer, error) {
+	h, err := s.vol.Acquire(e.Address.Segment)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Release()
+	buf, err := s.pool.Get(ctx, int(n))
+	if err != nil {
+		return nil, err
+	}
+	items := []tiers.Item{{
+		File: h, Offset: e.Address.Offset() + off, Length: int(n),
+		Spans: [][]byte{buf.Bytes()[:n]}, OffHeap: true, WaitForDevice: true,
+	}}
+	s.o.private.points("read:acquired")
+	err = s.reader.ReadBatch(context.WithoutCancel(ctx), items)
+	if err == nil {
+		err = items[0].Err
+	}
+	if err != nil {
+		buf.Free()
+		if errors.Is(err, io.ErrUnexpectedEOF) { // the file was cut
+			return nil, s.corruptAt(e, off, "the segment ends inside the extent", err)
+		}
+		return nil, err
+	}
+	return buf, nil
+}
+
+func (s *Store) corruptAt(e index.Extent, off int64, reason string, err error) error {
+	return &BlockError{Status: StatusCorrupt, File: disk.SegmentName(e.Address.Segment), Offset: e.Address.Offset() + off, Reason: reason, Err: err}
+}
+
+// decodeHeader verifies an extent's header against the index.
+func (s *Store) decodeHeader(p []byte, e index.Extent) (*disk.Extent, error) {
+	ext, err := disk.DecodeExtentExpect(p, s.key, e.HeaderSum, e.Address, s.uuid)
+	if err != nil && canaryLaw1 {
+		if ext, _, err = disk.DecodeExtent(p, s.key); err != nil {
+			return nil, s.corruptAt(e, 0, "header", err)
+		}
+	}
+	if err != nil {
+		return nil, s.corruptAt(e, 0, "header", err)
+	}
+	if uint32(ext.Pages()) != e.Pages || ext.HeaderPages != e.HeaderPages {
+		return nil, s.corruptAt(e, 0, fmt.Sprintf("header says %d+%d pages, the index %d+%d",
+			ext.HeaderPages, ext.PayloadPages, e.HeaderPages, e.Pages-uint32(e.HeaderPages)), nil)
+	}
+	return ext, nil
+}
+
+// verifyChunks compares chunks first to last (not including) with their sums;
+// payload begins at byte offset base of the extent's payload.
+func (s *Store) verifyChunks(ext *disk.Extent, e index.Extent, payload []byte, base int64, first, last int) error {
+	for i := first; i < last; i++ {
+		_, off, n := ext.ChunkSpan(i)
+		p := payload[off-base : off-base+int64(n)]
+		if got := sums.Chunk(p); got != ext.Chunks[i].RawSum && !canaryLaw1 {
+			return s.corruptAt(e, int64(e.HeaderPages)*disk.PageBytes+off,
+				fmt.Sprintf("chunk %d of %d: sum %016x, the header says %016x", i, len(ext.Chunks), got, ext.Chunks[i].RawSum), nil)
+		}
+	}
+	s.count.verifiedBytes.Add(chunkBytes(ext, first, last))
+	return nil
+}
+
+func chunkBytes(ext *disk.Extent, first, last int) (n int64) {
+	for i := first; i < last; i++ {
+		_, _, l := ext.ChunkSpan(i)
+		n += int64(l)
+	}
+	return n
+}
+
+// readExtent reads a whole extent and verifies all of it.
+func (s *Store) readExtent(ctx context.Context, e index.Extent) (img *image, err error) {
+	err = s.retryCorrupt(func() error {
+		img, err = s.readExtentOnce(ctx, e)
+		return err
+	})
+	return img, err
+}
+
+func (s *Store) readExtentOnce(ctx context.Context, e index.Extent) (*image, error) {
+	buf, err := s.rawRead(ctx, e, 0, e.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	img, err := s.verifyWhole(buf, e)
+	if err != nil {
+		buf.Free()
+		return nil, err
+	}
+	return img, nil
+}
+
+func (s *Store) verifyWhole(buf *aligned.Buffer, e index.Extent) (*image, error) {
+	ext, err := s.decodeHeader(buf.Bytes(), e)
+	if err != nil {
+		return nil, err
+	}
+	img := &image{ext: *ext, buf: buf}
+	if err := s.verifyChunks(ext, e, img.payload(), 0, 0, len(ext.Chunks)); err != nil {
+		return nil, err
+	}
+	return img, nil
+}
+
+// retryCorrupt repeats a read whose bytes did not verify.
+func (s *Store) retryCorrupt(read func() error) error {
+	err := read()
+	for try := 1; err != nil && errors.Is(err, ErrCorrupt) && try < readTriesMax; try++ {
+		s.count.rereads.Add(1)
+		if err = read(); err == nil {
+			s.count.rereadsSaved.Add(1)
+		}
+	}
+	return err
+}

@@ -1,0 +1,258 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sealstone/sealstone/engine/index"
+	"github.com/sealstone/sealstone/internal/sums"
+	"github.com/sealstone/sealstone/tiers/disk"
+)
+
+// rebuild makes a new index from the segments: footers where a segment has
+// one, the extents themselves where not, minus what tombstones name and what
+// lies under an epoch floor. Of several extents of a key the highest put
+// sequence wins, and of equal ones the later address (rule tie).
+//
+// The new index counts only once it is whole (rule rebatomic): until finish
+// has marked it complete, the next Open begins again.
+func (r *recovery) rebuild() error {
+	s := r.s
+	ctx := context.Background()
+	infos := r.segmentsToScan()
+	empty := len(infos) == 0 && len(r.log.Files) == 0
+	if err := r.newIndex(); err != nil {
+		return err
+	}
+	b := &rebuilder{s: s, total: int64(len(infos)), full: map[contentKey]index.Extent{}}
+	if err := b.readTombstones(infos); err != nil {
+		return err
+	}
+	for n, i := range infos {
+		if err := b.scan(ctx, i); err != nil {
+			return fmt.Errorf("segment %d: %w", i.ID, err)
+		}
+		if s.o.Progress != nil {
+			s.o.Progress(int64(n+1)*s.room.segmentBytes, int64(len(infos))*s.room.segmentBytes)
+		}
+	}
+	if err := b.resolveAliases(ctx); err != nil {
+		return err
+	}
+	if err := b.flush(ctx); err != nil {
+		return err
+	}
+	// Nothing of the old log is replayed over it; its EVICTs are honoured.
+	r.applied = max(r.applied, r.log.End)
+	if !empty {
+		s.rebuilds++
+		s.event(EventRebuild, "index rebuilt from %d segments: %d blocks (%s)", len(infos), b.blocks, r.lost)
+	}
+	return nil
+}
+
+// segmentsToScan leaves out segments that the log says are evicted.
+func (r *recovery) segmentsToScan() (out []disk.SegmentInfo) {
+	evicted := map[uint64]bool{}
+	for _, id := range r.evicts {
+		evicted[id] = true
+	}
+	for _, i := range r.s.vol.Segments() {
+		if !evicted[i.ID] {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func (r *recovery) newIndex() error {
+	s := r.s
+	ctx, cancel := openContext()
+	defer cancel()
+	if s.idx != nil {
+		_ = s.idx.Close(ctx) // whatever it says: it goes
+	}
+	if err := s.fs.RemoveAll(indexDir); err != nil {
+		return fmt.Errorf("remove the old index: %w", err)
+	}
+	if err := s.fs.SyncDir("."); err != nil {
+		return fmt.Errorf("remove the old index: %w", err)
+	}
+	idx, err := index.Create(ctx, s.indexOptions())
+	if err != nil {
+		return err
+	}
+	s.idx, s.live = idx, map[uint64]int64{}
+	return nil
+}
+
+type contentKey struct {
+	tenant uint32
+	id     sums.ContentID
+}
+
+// rebuilder collects what the segments say. Memory: the tombstones, a content
+// id for each extent, and the aliases.
+type rebuilder struct {
+	s      *Store
+	total  int64
+	blocks int
+	// dead addresses; quarantined ones may not even serve aliases.
+	dead, quarantined map[disk.Address]bool
+	// drops names the highest sequence dropped of a key (rule tombseq).
+	drops   map[index.Key]uint64
+	damaged map[uint64]bool // segments whose sidecar does not verify
+	full    map[contentKey]index.Extent
+	aliases []index.KeyEntry
+	batch   []index.KeyEntry
+}
+
+func (b *rebuilder) readTombstones(infos []disk.SegmentInfo) error {
+	b.dead, b.quarantined = map[disk.Address]bool{}, map[disk.Address]bool{}
+	b.drops, b.damaged = map[index.Key]uint64{}, map[uint64]bool{}
+	for _, i := range infos {
+		ts, err := b.s.vol.ReadTombstones(i.ID)
+		if err != nil {
+			if !errors.Is(err, disk.ErrCorrupt) && i.HasSidecar {
+				return fmt.Errorf("tombstones of segment %d: %w", i.ID, err)
+			}
+			// What it named is unknown: nothing of the segment may come back.
+			b.damaged[i.ID] = true
+			b.s.event(EventRebuild, "tombstones of segment %d are damaged, its blocks are left out: %v", i.ID, err)
+		}
+		for _, t := range ts {
+			at := disk.Address{Segment: i.ID, Page: t.Page}
+			b.dead[at] = true
+			switch t.Kind {
+			case disk.TombstoneQuarantine:
+				b.quarantined[at] = true
+			case disk.TombstoneDrop:
+				k := index.Key{Namespace: t.Namespace, Hash: string(t.Hash)}
+				b.drops[k] = max(b.drops[k], t.Seq)
+			}
+		}
+	}
+	return nil
+}
+
+func (b *rebuilder) scan(ctx context.Context, i disk.SegmentInfo) error {
+	if i.Sealed {
+		entries, err := b.s.vol.ReadFooter(i.ID)
+		if err == nil {
+			for j := range entries {
+				if err := b.add(ctx, i.ID, &entries[j]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		if !errors.Is(err, disk.ErrCorrupt) {
+			return err
+		}
+		b.s.event(EventRebuild, "footer of segment %d is damaged, its extents are read: %v", i.ID, err)
+	} else if err := b.s.vol.SyncOld(i.ID); err != nil {
+		return err
+	}
+	// Rule rebverify: without a footer, only what verifies whole.
+	return b.s.vol.ScanSegment(ctx, i.ID, func(e *disk.Extent, sum uint64, at disk.Address) error {
+		if b.s.vol.VerifyExtent(ctx, at, sum) != nil {
+			return nil
+		}
+		entry := disk.EntryOf(e, sum)
+		return b.add(ctx, i.ID, &entry)
+	})
+}
+
+// add takes one extent in.
+func (b *rebuilder) add(ctx context.Context, segment uint64, f *disk.FooterEntry) error {
+	at := disk.Address{Segment: segment, Page: f.Page}
+	if b.damaged[segment] || b.quarantined[at] {
+		return nil
+	}
+	ext := index.Extent{Address: at, HeaderPages: f.HeaderPages, Pages: uint32(f.HeaderPages) + f.PayloadPages, HeaderSum: f.HeaderSum}
+	if f.Kind == disk.KindFull {
+		// The bytes of dropped or moved extents stay usable to aliases.
+		b.full[contentKey{b.s.tenantOf(f.Namespace), f.ContentID}] = ext
+	}
+	k := index.Key{Namespace: f.Namespace, Hash: string(f.Hash)}
+	if b.dead[at] || f.Seq <= b.drops[k] || f.Seq < b.floor(f.Namespace) {
+		return nil
+	}
+	e := index.Entry{Extent: ext, ContentID: f.ContentID, Seq: f.Seq, Depth: f.Depth, RawBytes: f.RawBytes}
+	if f.Kind == disk.KindAlias {
+		e.Own, e.Extent = ext, index.Extent{}
+		b.aliases = append(b.aliases, index.KeyEntry{Key: k, Entry: e})
+		return nil
+	}
+	return b.put(ctx, index.KeyEntry{Key: k, Entry: e})
+}
+
+func (b *rebuilder) floor(namespace uint32) uint64 {
+	b.s.mu.Lock()
+	defer b.s.mu.Unlock()
+	return b.s.floorLocked(namespace)
+}
+
+// resolveAliases finds the bytes of each alias by content id within its
+// tenant; an alias without any is gone.
+func (b *rebuilder) resolveAliases(ctx context.Context) error {
+	for _, k := range b.aliases {
+		target, ok := b.full[contentKey{b.s.tenantOf(k.Namespace), k.ContentID}]
+		if !ok {
+			continue
+		}
+		k.Extent = target
+		if err := b.put(ctx, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *rebuilder) put(ctx context.Context, k index.KeyEntry) error {
+	b.batch = append(b.batch, k)
+	if len(b.batch) < applyRecordsMax {
+		return nil
+	}
+	return b.flush(ctx)
+}
+
+func (b *rebuilder) flush(ctx context.Context) error {
+	batch := b.batch
+	b.batch = nil
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	return b.s.idx.Update(ctx, b.s.live, func(u *index.Batch) error {
+		for _, k := range batch {
+			if err := b.bind(u, k); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// bind lets the highest sequence win; on equal ones a full extent beats an
+// alias, and the later address the earlier.
+func (b *rebuilder) bind(u *index.Batch, k index.KeyEntry) error {
+	tenant := b.s.tenantOf(k.Namespace)
+	old, ok, err := u.Get(k.Key)
+	if err != nil {
+		return err
+	}
+	if ok {
+		if k.Seq < old.Seq || k.Seq == old.Seq && (k.IsAlias() && !old.IsAlias() || k.Home().Address.Less(old.Home().Address)) {
+			return nil
+		}
+		if err := u.Unbind(k.Key, old, tenant); err != nil {
+			return err
+		}
+		b.blocks--
+	}
+	b.blocks++
+	if err := u.Bind(k.Key, k.Entry); err != nil {
+		return err
+	}
+	return u.SetContent(tenant, k.ContentID, index.Content{Extent: k.Extent})
+}

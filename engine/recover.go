@@ -1,0 +1,345 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sealstone/sealstone/engine/index"
+	"github.com/sealstone/sealstone/tiers/disk"
+	"github.com/sealstone/sealstone/wal"
+)
+
+// recovery is the state of Open between what lies on disk and a store that
+// takes puts.
+type recovery struct {
+	s   *Store
+	log *wal.Recovered
+	// applied is what the index has, or the log's end after a rebuild.
+	applied wal.LSN
+	evicts  []uint64 // segments with an EVICT anywhere in the log
+	records int      // replayed
+	lost    string   // why index or log count as lost, or ""
+}
+
+func (s *Store) logOptions() wal.Options {
+	return wal.Options{FS: s.fs, Dir: logDir, UUID: s.uuid, SegmentBytes: s.room.logFileBytes}
+}
+
+func (s *Store) indexOptions() index.Options {
+	return index.Options{
+		FS: s.fs, Dir: indexDir, UUID: s.uuid, ReadOnly: s.o.ReadOnly,
+		CacheBytes: s.o.IndexCacheBytes, MemTableBytes: s.o.private.memTableBytes,
+		OnFail:    s.indexFailed,
+		OnTrouble: func(reason string) { s.event(EventIndexTrouble, "%s", reason) },
+	}
+}
+
+// recover brings index and log into agreement with the segments; see
+// docs/protocol.md for the order and its reasons.
+func (s *Store) recover() error {
+	r := &recovery{s: s}
+	for _, i := range s.vol.Segments() {
+		s.segs[i.ID] = &segment{id: i.ID, class: i.Class, sealed: i.Sealed, retired: true}
+	}
+	if err := r.openIndex(); err != nil {
+		return err
+	}
+	if err := r.readLog(); err != nil {
+		return err
+	}
+	if s.o.ReadOnly {
+		return r.readOnly()
+	}
+	if r.lost != "" {
+		if err := r.rebuild(); err != nil {
+			return fmt.Errorf("engine: rebuild the index: %w", err)
+		}
+	} else if err := r.replay(); err != nil {
+		return fmt.Errorf("engine: replay the log: %w", err)
+	}
+	return r.finish()
+}
+
+// openIndex opens the index, or finds that it is lost.
+func (r *recovery) openIndex() error {
+	s := r.s
+	ctx, cancel := openContext()
+	defer cancel()
+	idx, err := index.Open(ctx, s.indexOptions())
+	switch {
+	case errors.Is(err, index.ErrIncomplete), errors.Is(err, index.ErrDamaged):
+		r.lost = err.Error()
+		s.health.clear("index")
+		s.broken = nil
+		if s.o.ReadOnly {
+			return fmt.Errorf("%w: the index is lost (%w) and a store opened read-only can not rebuild it: open it for writing", ErrDamaged, err)
+		}
+		return nil
+	case err != nil:
+		return err
+	}
+	s.idx = idx
+	applied, err := idx.Applied(ctx)
+	if err == nil {
+		s.live, err = idx.Live(ctx)
+	}
+	if err != nil {
+		if idx.Err() == nil {
+			return fmt.Errorf("engine: read the index: %w", err)
+		}
+		r.lost = err.Error()
+		s.health.clear("index")
+		s.broken = nil
+	}
+	r.applied = wal.LSN(applied)
+	return nil
+}
+
+// readLog reads the whole log once for its end, its mark and the EVICTs in
+// it, and decides whether it counts as lost.
+func (r *recovery) readLog() error {
+	rec, err := wal.Recover(r.s.logOptions(), 0, func(w wal.Record) error {
+		d, err := decodeRecord(w.Data)
+		if err == nil && d.Kind == recordEvict {
+			r.evicts = append(r.evicts, d.Segment)
+		}
+		return err
+	})
+	r.log = rec
+	var bad errBadRecord
+	switch {
+	case errors.As(err, &bad):
+		r.lose("the log holds a record that does not parse: " + err.Error())
+	case errors.Is(err, wal.ErrUnsupported):
+		return fmt.Errorf("%w: %w", ErrUnsupported, err)
+	case err != nil:
+		return fmt.Errorf("engine: read the log: %w", err)
+	case rec.Corrupt != nil && rec.Corrupt.LSN >= r.applied:
+		r.lose(rec.Corrupt.Error())
+	case rec.Corrupt != nil && rec.End < r.applied:
+		r.lose(rec.Corrupt.Error())
+	case rec.End < r.applied:
+		r.lose(fmt.Sprintf("the log ends at %d, the index has it applied up to %d", rec.End, r.applied))
+	case rec.First > r.applied && rec.First > firstLSN:
+		r.lose(fmt.Sprintf("the log begins at %d, the index has it applied up to %d", rec.First, r.applied))
+	}
+	if t := rec.Torn; t != nil && t.DroppedBytes > 0 {
+		r.s.event(EventTornLog, "%s", t)
+		if !r.s.o.ReadOnly {
+			_ = wal.Preserve(r.s.fs, logDir, t, quarantineDir) // best effort: a copy for whoever looks
+		}
+	}
+	return nil
+}
+
+// firstLSN is where the log of a new store begins.
+const firstLSN = wal.MinLSN
+
+func (r *recovery) lose(reason string) {
+	if r.lost == "" {
+		r.lost = reason
+	}
+}
+
+// replay applies what the index does not have. Below the durable mark records
+// are facts; behind it each is admitted only if its extents verify whole, else
+// it is unproven: it counts as never written, and is no corruption.
+func (r *recovery) replay() error {
+	s := r.s
+	s.applied = r.applied
+	if err := r.syncUnsealed(); err != nil {
+		return err
+	}
+	var group []*record
+	flush := func() error {
+		if len(group) == 0 {
+			return nil
+		}
+		recs := group
+		group = nil
+		return r.apply(recs)
+	}
+	_, err := wal.Recover(s.logOptions(), r.applied, func(w wal.Record) error {
+		d, err := decodeRecord(w.Data)
+		if err != nil {
+			return err
+		}
+		d.lsn, d.end = w.LSN, w.End
+		if n := len(group); n > 0 && group[n-1].end != d.end && n >= applyRecordsMax {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		r.records++
+		if d.end > r.log.Mark && !r.proven(d) {
+			s.count.unproven.Add(1)
+			return nil
+		}
+		group = append(group, d)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	r.applied = max(r.applied, r.log.End)
+	if n := s.count.unproven.Load(); n > 0 {
+		s.event(EventUnproven, "%d records behind the durable mark did not verify and were dropped: a power cut took what they refer to", n)
+	}
+	if r.records > 0 {
+		s.event(EventRecovered, "replayed %d log records", r.records)
+	}
+	return nil
+}
+
+// syncUnsealed makes what the last run left in the page cache durable, before
+// anything is decided on it.
+func (r *recovery) syncUnsealed() error {
+	for _, i := range r.s.vol.Segments() {
+		if i.Sealed {
+			continue
+		}
+		if err := r.s.vol.SyncOld(i.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *recovery) apply(recs []*record) error {
+	s := r.s
+	ctx, cancel := openContext()
+	defer cancel()
+	a := s.newApplication()
+	end := recs[len(recs)-1].end
+	return s.idx.Update(ctx, s.live, func(b *index.Batch) error { return a.run(b, recs, end) })
+}
+
+// proven verifies every chunk that a record refers to.
+func (r *recovery) proven(d *record) bool {
+	switch d.Kind {
+	case recordPut:
+		if d.Entry.IsAlias() && !r.s.headerIs(d.Entry.Own, d.Key, d.Entry.Seq) {
+			return false
+		}
+		return r.verifies(d.Entry.Extent) && (d.Entry.IsAlias() || r.s.headerIs(d.Entry.Extent, d.Key, d.Entry.Seq))
+	case recordMove:
+		return r.verifies(d.Entry.Extent) && r.s.headerIs(d.Entry.Extent, d.Key, d.Entry.Seq)
+	}
+	return true
+}
+
+func (r *recovery) verifies(e index.Extent) bool {
+	return r.s.vol.VerifyExtent(context.Background(), e.Address, e.HeaderSum) == nil
+}
+
+// headerIs reports whether the extent's header is there and of this key.
+func (s *Store) headerIs(e index.Extent, k index.Key, seq uint64) bool {
+	ext, sum, err := s.vol.ReadExtent(e.Address)
+	return err == nil && sum == e.HeaderSum && ext.Namespace == k.Namespace && string(ext.Hash) == k.Hash && ext.Seq == seq
+}
+
+// finish makes the verdicts of Open permanent (rule void): old segments get
+// footers that list only what the index refers to (rule footer), evicted ones
+// go, the index is flushed, and a new log begins.
+func (r *recovery) finish() error {
+	s := r.s
+	if err := r.sealOld(); err != nil {
+		return err
+	}
+	if err := r.unlinkEvicted(); err != nil {
+		return err
+	}
+	// The new log is there before the index passes the old one's end, or the
+	// next Open would take the log for lost.
+	log, err := wal.Create(s.logOptions(), max(r.applied, r.log.End, firstLSN))
+	if err != nil {
+		return fmt.Errorf("engine: new log: %w", err)
+	}
+	s.log = log
+	r.applied = log.End()
+	if err := r.flushIndex(); err != nil {
+		return err
+	}
+	if err := log.RemoveOthers(); err != nil {
+		return fmt.Errorf("engine: remove the old log: %w", err)
+	}
+	s.mark, s.applied, s.trimmed = log.End(), log.End(), log.End()
+	log.SetMark(s.mark)
+	s.publishLive()
+	return nil
+}
+
+func (r *recovery) sealOld() error {
+	s := r.s
+	for _, i := range s.vol.Segments() {
+		if i.Sealed {
+			continue
+		}
+		entries, err := s.referredEntries(i.ID)
+		if err != nil {
+			return err
+		}
+		if err := s.vol.SealOld(i.ID, entries); err != nil {
+			return err
+		}
+		s.segs[i.ID].sealed = true
+	}
+	return nil
+}
+
+// referredEntries are the footer's entries of the extents in a segment that
+// the index refers to. One whose header is damaged can have none: its get
+// will find that.
+func (s *Store) referredEntries(id uint64) ([]disk.FooterEntry, error) {
+	ctx, cancel := openContext()
+	defer cancel()
+	keys, err := s.idx.SegmentKeys(ctx, id)
+	if err != nil {
+		return nil, fmt.Errorf("engine: seal segment %d: %w", id, err)
+	}
+	var out []disk.FooterEntry
+	seen := map[disk.Address]bool{}
+	for _, k := range keys {
+		for _, e := range []index.Extent{k.Extent, k.Own} {
+			if e.Address.Segment != id || seen[e.Address] {
+				continue
+			}
+			seen[e.Address] = true
+			ext, sum, err := s.vol.ReadExtent(e.Address)
+			if err == nil && sum == e.HeaderSum {
+				out = append(out, disk.EntryOf(ext, sum))
+			}
+		}
+	}
+	sortEntries(out)
+	return out, nil
+}
+
+func (r *recovery) unlinkEvicted() error {
+	for _, id := range r.evicts {
+		if err := r.s.vol.Unlink(id); err != nil {
+			return fmt.Errorf("engine: unlink evicted segment %d: %w", id, err)
+		}
+		delete(r.s.segs, id)
+	}
+	return nil
+}
+
+func (r *recovery) flushIndex() error {
+	s := r.s
+	ctx, cancel := openContext()
+	defer cancel()
+	err := s.idx.Update(ctx, s.live, func(b *index.Batch) error { return b.SetApplied(uint64(r.applied)) })
+	if err != nil {
+		return fmt.Errorf("engine: flush the index: %w", err)
+	}
+	if err := s.idx.MarkComplete(ctx); err != nil {
+		return fmt.Errorf("engine: flush the index: %w", err)
+	}
+	s.refreshIndexBytes(ctx)
+	return nil
+}

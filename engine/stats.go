@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"context"
+	"time"
+)
+
+// Stats are figures of a store at one moment. Totals only grow and begin at
+// Open.
+type Stats struct {
+	// What is stored now.
+	LiveBytes    int64 // extents that somebody refers to
+	Segments     int
+	SegmentBytes int64 // segments and sidecars, unlinked but open ones too
+	IndexBytes   int64
+	LogBytes     int64
+	// DiskBytes is everything, DiskBytesMax the most seen so far.
+	DiskBytes, DiskBytesMax int64
+	CapacityBytes           int64
+
+	// Puts.
+	PutBlocks, PutBytes                int64 // stored: blocks, raw bytes
+	PutExisted, PutDiffers, PutShared  int64
+	PutStatus                          map[Status]int64
+	WrittenBytes                       int64 // appended to segments, moves too
+	MovedBlocks, MovedBytes            int64
+	LogWrittenBytes, IndexWrittenBytes int64
+	Syncs                              int64
+	Unreachable                        int64 // puts whose parent is not stored
+	Dropped, EvictedBlocks             int64
+	EvictedSegments                    int64
+	Quarantined, Unproven, Withdrawn   int64
+	PendingRecords                     int
+	PendingBytes                       int64
+	DurablePosition, AppliedPosition   uint64
+	LogEndPosition                     uint64
+	InflightBytes, InflightBytesMax    int64 // of buffers; the limit
+	BufferBytes                        int64 // handed out by NewBuffer
+	LeasedBytes, LeasesRefused         int64
+	SubmitQueued                       int
+	IndexErrors                        uint64
+	Rebuilds                           int
+	OpenDuration                       time.Duration
+	MatchBlocks, MatchHits             int64
+	GetStatus                          map[Status]int64
+	VerifiedBytes, ServedBytes         int64
+	Rereads, RereadsSaved              int64
+	PathRead, PathReason               string
+}
+
+// WriteAmplification is the bytes written to segments, log and index for each
+// byte of blocks put.
+func (s Stats) WriteAmplification() float64 {
+	if s.PutBytes == 0 {
+		return 0
+	}
+	return float64(s.WrittenBytes+s.LogWrittenBytes+s.IndexWrittenBytes) / float64(s.PutBytes)
+}
+
+// statsTimeout bounds what Stats waits for the index.
+const statsTimeout = 200 * time.Millisecond
+
+// Stats gathers the figures. It waits at most 200 ms, for the index's.
+func (s *Store) Stats() Stats {
+	ctx, cancel := context.WithTimeout(context.Background(), statsTimeout)
+	defer cancel()
+	s.refreshIndexBytes(ctx)
+	c := &s.count
+	out := Stats{
+		CapacityBytes: s.room.capacityBytes,
+		PutBlocks:     c.putBlocks.Load(), PutBytes: c.putBytes.Load(),
+		PutExisted: c.putExisted.Load(), PutDiffers: c.putDiffers.Load(), PutShared: c.putShared.Load(),
+		PutStatus: map[Status]int64{}, GetStatus: map[Status]int64{},
+		WrittenBytes: c.writtenBytes.Load(), MovedBlocks: c.movedBlocks.Load(), MovedBytes: c.movedBytes.Load(),
+		LogWrittenBytes: c.logBytes.Load(), Syncs: c.syncs.Load(), Unreachable: c.unreachable.Load(),
+		Dropped: c.dropped.Load(), EvictedBlocks: c.evictedBlocks.Load(), EvictedSegments: c.evictedSegments.Load(),
+		Quarantined: c.quarantined.Load(), Unproven: c.unproven.Load(), Withdrawn: c.withdrawn.Load(),
+		LeasedBytes: s.leases.held(), LeasesRefused: c.leasesRefused.Load(), SubmitQueued: s.queue.length(),
+		Rebuilds: s.rebuilds, OpenDuration: s.openTime,
+		MatchBlocks: c.matchAsked.Load(), MatchHits: c.matched.Load(),
+		VerifiedBytes: c.verifiedBytes.Load(), ServedBytes: c.servedBytes.Load(),
+		Rereads: c.rereads.Load(), RereadsSaved: c.rereadsSaved.Load(),
+		BufferBytes: s.buffers.Load(),
+	}
+	for _, st := range Statuses() {
+		if n := c.putStatus[st].Load(); n > 0 {
+			out.PutStatus[st] = n
+		}
+		if n := c.getStatus[st].Load(); n > 0 {
+			out.GetStatus[st] = n
+		}
+	}
+	out.InflightBytes, _, out.InflightBytesMax = s.pool.Stats()
+	s.fillProtocol(&out)
+	s.fillDisk(ctx, &out)
+	return out
+}
+
+func (s *Store) fillProtocol(out *Stats) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out.Segments = len(s.segs)
+	out.PendingRecords, out.PendingBytes = len(s.pending), s.pendingBytes
+	out.DurablePosition, out.AppliedPosition = uint64(s.mark), uint64(s.applied)
+	if s.log != nil {
+		out.LogEndPosition = uint64(s.log.End())
+	}
+	if live := s.liveView.Load(); live != nil {
+		for _, n := range *live {
+			out.LiveBytes += n
+		}
+	}
+}
+
+func (s *Store) fillDisk(ctx context.Context, out *Stats) {
+	out.SegmentBytes = s.vol.AllocatedBytes()
+	if s.log != nil {
+		out.LogBytes = s.log.Stats().AllocatedBytes
+	}
+	out.IndexBytes = s.indexDiskBytes.Load()
+	out.DiskBytes = s.noteDiskBytes()
+	out.DiskBytesMax = s.count.diskBytesMax.Load()
+	i := s.idx.Stats(ctx)
+	out.IndexWrittenBytes, out.IndexErrors = i.WrittenBytes, i.BackgroundErrors
+	out.PathRead = s.reader.Name()
+	out.PathReason = s.vol.DirectRefusal()
+}
+
+// refreshIndexBytes asks the index how large it is; makeRoom counts with it.
+func (s *Store) refreshIndexBytes(ctx context.Context) {
+	if n := s.idx.Stats(ctx).DiskBytes; n > 0 {
+		s.indexDiskBytes.Store(n)
+	}
+}
+
+// noteDiskBytes sums up what the store holds on disk and keeps the maximum.
+func (s *Store) noteDiskBytes() int64 {
+	n := s.vol.AllocatedBytes() + s.indexDiskBytes.Load() + s.count.evidenceBytes.Load() + metaReserve
+	if s.log != nil {
+		n += s.log.Stats().AllocatedBytes
+	}
+	storeMax(&s.count.diskBytesMax, n)
+	return n
+}

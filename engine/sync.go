@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/sealstone/sealstone/tiers/disk"
+	"github.com/sealstone/sealstone/wal"
+)
+
+// syncOnce is one group sync: every segment written to, then the log. The
+// durable mark then moves to where the log ended before the segments were
+// synced (rule mark): a record that came in between may be durable before its
+// extent is.
+func (s *Store) syncOnce() {
+	s.syncMu.Lock()
+	defer s.syncMu.Unlock()
+	s.mu.Lock()
+	if s.broken != nil {
+		s.mu.Unlock()
+		return
+	}
+	end := s.log.End()
+	idle := end == s.mark
+	writers := s.dirtyLocked()
+	s.unsynced = 0
+	s.mu.Unlock()
+	if idle && len(writers) == 0 {
+		return
+	}
+	for _, w := range writers {
+		if canaryLaw3Sync {
+			break
+		}
+		if err := w.Sync(); err != nil {
+			s.syncFailed("segment", err)
+			return
+		}
+	}
+	s.o.private.points("sync:between")
+	if _, err := s.log.Sync(); err != nil {
+		s.syncFailed("log", err)
+		return
+	}
+	s.count.syncs.Add(1)
+	s.mu.Lock()
+	s.mark = max(s.mark, end)
+	s.log.SetMark(s.mark)
+	s.progressLocked()
+	s.mu.Unlock()
+	kick(s.kickApply)
+}
+
+func (s *Store) dirtyLocked() (out []*disk.Writer) {
+	for _, seg := range s.segs {
+		if seg.writer != nil && !seg.lost && seg.writer.Dirty() {
+			out = append(out, seg.writer)
+		}
+	}
+	return out
+}
+
+// syncFailed: what the failed sync covered may be lost whatever a second one
+// says, so it is withdrawn: visible no more, and never applied. Whoever waits
+// for it gets the error. The store is read-only until it is opened again.
+func (s *Store) syncFailed(what string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	mark := s.mark
+	n := 0
+	for n < len(s.pending) && s.pending[n].end <= mark {
+		n++
+	}
+	s.count.withdrawn.Add(int64(len(s.pending) - n))
+	s.pending = s.pending[:n]
+	s.overlay.withdraw(mark)
+	s.breakLocked("sync of "+what, err)
+	s.events.add(s.o.private.now(), EventSyncFailed, "sync of "+what+" failed, what it covered is withdrawn: "+err.Error())
+}
+
+func (s *Store) syncAndApply() {
+	s.syncOnce()
+	s.applyAll()
+}
+
+func (s *Store) kickIfMuchUnsynced() {
+	s.mu.Lock()
+	much := s.unsynced >= s.o.SyncBytes
+	s.mu.Unlock()
+	if much {
+		kick(s.kickSync)
+	}
+}
+
+// quietTime is how long after the last sync an empty commit frame repeats the
+// mark in the log, so that a crash in an idle store finds nothing to verify.
+const quietTime = time.Second
+
+// syncLoop runs group syncs: at least every SyncInterval while there is
+// something to sync, and whenever it is kicked.
+func (s *Store) syncLoop() {
+	defer s.workers.Done()
+	t := time.NewTicker(s.o.SyncInterval)
+	defer t.Stop()
+	var marked wal.LSN
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-t.C:
+			marked = s.markWhenQuiet(marked)
+		case <-s.kickSync:
+		}
+		s.syncOnce()
+	}
+}
+
+func (s *Store) markWhenQuiet(marked wal.LSN) wal.LSN {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	end := s.log.End()
+	if s.broken != nil || s.mark != end || end == marked {
+		return marked
+	}
+	if err := s.log.AppendMark(); err != nil {
+		s.breakLocked("log", err)
+		return marked
+	}
+	// The frame holds no record: what is before it is all there is.
+	s.mark = s.log.End()
+	s.progressLocked()
+	return s.mark
+}
+
+// Flush returns when everything put before it is durable and applied to the
+// index, or the context ended.
+func (s *Store) Flush(ctx context.Context) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	if s.closing.Load() {
+		return ErrClosed
+	}
+	return s.flushUpTo(ctx)
+}
+
+func (s *Store) flushUpTo(ctx context.Context) error {
+	s.mu.Lock()
+	end := s.lastRecordEndLocked()
+	s.mu.Unlock()
+	return s.waitApplied(ctx, end)
+}
+
+// lastRecordEndLocked is behind the last record that is not applied yet; what
+// is applied already needs no waiting for.
+func (s *Store) lastRecordEndLocked() wal.LSN {
+	if len(s.pending) == 0 {
+		return s.applied
+	}
+	return s.pending[len(s.pending)-1].end
+}
+
+func isNoSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
