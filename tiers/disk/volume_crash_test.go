@@ -222,3 +222,60 @@ func TestErrorAtEveryOperation(t *testing.T) {
 		}
 	}
 }
+
+// TestOrphanGoesAfterItsSegment: a process was killed between the removal of
+// a segment and the sync of its directory. When the next one takes the sidecar
+// away, a power cut must not bring the segment back without it.
+func TestOrphanGoesAfterItsSegment(t *testing.T) {
+	for seed := range uint64(32) {
+		mem := vfs.NewMem()
+		v := openTestVolume(t, testOptions(mem))
+		must(t, create(t, v, 1).Close())
+		must(t, mem.Remove(SegmentName(1)))
+		next := openTestVolume(t, testOptions(mem)) // of the next process
+		if s := next.Segments(); len(s) != 0 {
+			t.Fatalf("segments: %v", s)
+		}
+		cut := mem.CrashClone(vfs.CrashOptions{Seed: seed, KeepNames: 0.5})
+		if _, err := cut.Stat(SegmentName(1)); !vfs.IsNotExist(err) {
+			t.Fatalf("seed %d: the segment is back: %v", seed, err)
+		}
+	}
+}
+
+// TestSealOldMakesDurable: the names and bytes of a segment may be in memory
+// only when a killed process left it. After SealOld they are not.
+func TestSealOldMakesDurable(t *testing.T) {
+	scratch := vfs.NewMem()
+	v := openTestVolume(t, testOptions(scratch))
+	w := create(t, v, 1)
+	want := []FooterEntry{mustPut(t, w, 1, 5000)}
+	must(t, w.Close())
+	mem := vfs.NewMem()
+	must(t, mem.MkdirAll(segmentDir(1)))
+	writeFile(t, mem, SegmentName(1), readFile(t, scratch, SegmentName(1)))
+	left := openTestVolume(t, testOptions(mem))
+	must(t, left.SealOld(1, want))
+	after := openTestVolume(t, testOptions(mem.CrashClone(vfs.CrashOptions{})))
+	got, err := after.ReadFooter(1)
+	must(t, err)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	must(t, after.VerifyExtent(noDeadline, Address{1, want[0].Page}, want[0].HeaderSum))
+}
+
+// TestUnlinkAbsentMakesDurable: repeating an Unlink that a kill interrupted
+// makes the absence durable.
+func TestUnlinkAbsentMakesDurable(t *testing.T) {
+	mem := vfs.NewMem()
+	v := openTestVolume(t, testOptions(mem))
+	must(t, create(t, v, 1).Close())
+	must(t, mem.Remove(SegmentName(1)))
+	must(t, mem.Remove(SidecarName(1)))
+	next := openTestVolume(t, testOptions(mem))
+	must(t, next.Unlink(1))
+	if _, err := mem.CrashClone(vfs.CrashOptions{}).Stat(SegmentName(1)); !vfs.IsNotExist(err) {
+		t.Errorf("the segment is back: %v", err)
+	}
+}
