@@ -26,9 +26,9 @@ func (v *Volume) newWindow(h *Handle) (*window, error) {
 		return nil, err
 	}
 	buf, err := v.o.Pool.TryGet(readPieceBytes)
-	if errors.Is(err, aligned.ErrExhausted) {
-		// Scans are rare and slow; one more mapping of 1 MiB is better than
-		// to wait for readers.
+	if err != nil {
+		// Scans are few; one more mapping of 1 MiB is better than to wait
+		// for readers.
 		buf, err = aligned.Alloc(readPieceBytes)
 	}
 	if err != nil {

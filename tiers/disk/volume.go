@@ -117,6 +117,7 @@ type segment struct {
 	dataBytes    int64       // allocated
 	sidecarBytes int64       // allocated
 	writer       *Writer     // not closed yet
+	sealing      bool        // by SealOld
 	unlinking    bool
 }
 

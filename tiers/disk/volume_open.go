@@ -137,7 +137,7 @@ func (v *Volume) newSegment(id uint64) *segment {
 	s.data = cachedFile{
 		name:   SegmentName(id),
 		width:  2,
-		opener: func() (vfs.File, vfs.File, error) { return v.openFiles(SegmentName(id), 0) },
+		opener: func() (vfs.File, vfs.File, error) { return v.openFiles(SegmentName(id)) },
 	}
 	s.tombs.file = cachedFile{
 		name:  SidecarName(id),
@@ -156,23 +156,29 @@ func (v *Volume) newSegment(id uint64) *segment {
 
 // openFiles opens a segment through the page cache and, where direct I/O is
 // in use, past it. A file that refuses direct I/O does without.
-func (v *Volume) openFiles(name string, flags vfs.OpenFlag) (buffered, direct vfs.File, err error) {
-	buffered, err = v.o.FS.Open(name, flags)
+func (v *Volume) openFiles(name string) (buffered, direct vfs.File, err error) {
+	buffered, err = v.o.FS.Open(name, 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !v.useDirect() {
-		return buffered, nil, nil
-	}
-	direct, err = v.o.FS.Open(name, flags&vfs.ReadWrite|vfs.Direct)
-	if errors.Is(err, vfs.ErrDirectUnsupported) || isRefusal(err) {
-		v.refuseDirect(fmt.Sprintf("open %s: %v", name, err))
-		return buffered, nil, nil
-	}
+	direct, err = v.openDirect(name, 0)
 	if err != nil {
 		return nil, nil, errors.Join(err, buffered.Close())
 	}
 	return buffered, direct, nil
+}
+
+// openDirect opens a segment past the page cache, or returns nil.
+func (v *Volume) openDirect(name string, flags vfs.OpenFlag) (vfs.File, error) {
+	if !v.useDirect() {
+		return nil, nil
+	}
+	direct, err := v.o.FS.Open(name, flags|vfs.Direct)
+	if isRefusal(err) {
+		v.refuseDirect(fmt.Sprintf("open %s: %v", name, err))
+		return nil, nil
+	}
+	return direct, err
 }
 
 // inspectAll reads header and trailer of each segment, several at a time:

@@ -39,12 +39,23 @@ func (v *Volume) Unlink(id uint64) error {
 	// The files are closed with their last users; until then the blocks are
 	// held, and counted.
 	_ = v.cache.retire(&s.data, func() { v.setData(s, 0) })
-	_ = v.cache.retire(&s.tombs.file, nil)
 	if syncErr != nil {
 		return fmt.Errorf("disk: unlink segment %016x: %w", id, syncErr)
 	}
-	if err := v.o.FS.Remove(SidecarName(id)); err != nil && !vfs.IsNotExist(err) {
+	if err := v.removeSidecar(s); err != nil {
 		return fmt.Errorf("disk: unlink segment %016x: its sidecar stays until the next open: %w", id, err)
+	}
+	return nil
+}
+
+// removeSidecar waits for an append under way, which would count the file's
+// bytes again.
+func (v *Volume) removeSidecar(s *segment) error {
+	s.tombs.mu.Lock()
+	defer s.tombs.mu.Unlock()
+	_ = v.cache.retire(&s.tombs.file, nil)
+	if err := v.o.FS.Remove(SidecarName(s.id)); err != nil && !vfs.IsNotExist(err) {
+		return err
 	}
 	v.setSidecar(s, 0)
 	return nil
@@ -61,8 +72,8 @@ func (v *Volume) beginUnlink(id uint64) (*segment, error) {
 	if s.unlinking {
 		return nil, fmt.Errorf("another unlink is under way: %w", ErrInvalid)
 	}
-	if s.writer != nil {
-		return nil, fmt.Errorf("its writer is open: %w", ErrInvalid)
+	if s.writer != nil || s.sealing {
+		return nil, fmt.Errorf("it is being written: %w", ErrInvalid)
 	}
 	s.unlinking = true
 	return s, nil

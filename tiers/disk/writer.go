@@ -34,6 +34,7 @@ type Writer struct {
 	synced     uint64 // those below are ended and synced
 	entries    []FooterEntry
 	full       bool // a reservation had no room
+	sealing    bool // Seal has begun: nothing can be reserved
 	sealed     bool
 	closed     bool
 	err        error // why it is poisoned
@@ -64,7 +65,7 @@ func (w *Writer) Full() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	small := FooterEntryBytes(MaxHashBytes, MaxHashBytes)
-	return w.full || w.err != nil || w.sealed || w.closed || !w.fits(2, small)
+	return w.full || w.err != nil || w.sealing || w.closed || !w.fits(2, small)
 }
 
 // Err returns why the Writer is poisoned, or nil.
@@ -87,7 +88,7 @@ func (w *Writer) fits(pages, entryBytes int) bool {
 func (w *Writer) Reserve(pages, footerEntryBytes int) (page uint32, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err != nil || w.sealed || w.closed || pages <= 0 || footerEntryBytes < 0 {
+	if w.err != nil || w.sealing || w.closed || pages <= 0 || footerEntryBytes < 0 {
 		return 0, false
 	}
 	if !w.fits(pages, footerEntryBytes) {
@@ -146,6 +147,7 @@ func (w *Writer) poison(err error) error {
 	defer w.mu.Unlock()
 	if w.err == nil {
 		w.err = fmt.Errorf("segment %016x: %w: %w", w.s.id, ErrPoisoned, err)
+		w.changed.Broadcast() // a sync that waits for reservations
 	}
 	return w.err
 }

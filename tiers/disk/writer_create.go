@@ -84,8 +84,10 @@ func (v *Volume) makeFiles(w *Writer, class uint8) (dataBytes, sidecarBytes int6
 	if err := EncodeSegmentHeader(header, h, v.o.Key); err != nil {
 		return 0, 0, err
 	}
-	w.buffered, w.direct, err = v.openFiles(SegmentName(id), vfs.ReadWrite|vfs.Create|vfs.Excl)
-	if err != nil {
+	if w.buffered, err = v.o.FS.Open(SegmentName(id), vfs.Create|vfs.Excl); err != nil {
+		return 0, 0, err
+	}
+	if w.direct, err = v.openDirect(SegmentName(id), vfs.ReadWrite); err != nil {
 		return 0, 0, err
 	}
 	if err := w.buffered.Preallocate(0, v.o.SegmentBytes); err != nil {

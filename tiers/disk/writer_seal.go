@@ -20,7 +20,7 @@ func (w *Writer) Seal(entries []FooterEntry) error {
 	if err != nil {
 		return fmt.Errorf("disk: seal segment: %w", err)
 	}
-	footer, err := EncodeFooter(entries, w.s.id, start, w.v.o.UUID, w.v.o.Key)
+	footer, err := w.encodeFooter(entries, start)
 	if err != nil {
 		return fmt.Errorf("disk: seal segment %016x: %w", w.s.id, err)
 	}
@@ -63,8 +63,22 @@ func (w *Writer) beginSeal(entries []FooterEntry) (start uint32, err error) {
 				w.s.id, entries[i].Page, entries[i].EndPage())
 		}
 	}
-	w.full = true
+	w.sealing = true
 	return w.next, nil
+}
+
+// encodeFooter makes the footer; if that cannot be, the Writer goes on.
+func (w *Writer) encodeFooter(entries []FooterEntry, start uint32) ([]byte, error) {
+	footer, err := EncodeFooter(entries, w.s.id, start, w.v.o.UUID, w.v.o.Key)
+	if end := int64(start)*PageBytes + int64(len(footer)); err == nil && end > int64(w.limitPages)*PageBytes {
+		err = invalidf("entries larger than those that were reserved: the footer ends at %d", end)
+	}
+	if err != nil {
+		w.mu.Lock()
+		w.sealing = false
+		w.mu.Unlock()
+	}
+	return footer, err
 }
 
 // finishSeal writes the footer and cuts the file behind it. The footer is
@@ -127,10 +141,11 @@ func (v *Volume) SealOld(id uint64, entries []FooterEntry) error {
 }
 
 func (v *Volume) sealOld(id uint64, entries []FooterEntry) (err error) {
-	s, err := v.sealable(id)
+	s, err := v.beginSealOld(id)
 	if err != nil {
 		return err
 	}
+	defer v.endSealOld(s)
 	end, err := v.lastExtentEnd(id)
 	if err != nil {
 		return err
@@ -174,7 +189,23 @@ func (v *Volume) sealOld(id uint64, entries []FooterEntry) (err error) {
 	return nil
 }
 
-// sealable returns the segment if SealOld may write to it.
+// beginSealOld returns the segment if SealOld may write to it, and keeps others
+// from it until endSealOld.
+func (v *Volume) beginSealOld(id uint64) (*segment, error) {
+	s, err := v.sealable(id)
+	if err != nil {
+		return nil, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if s.sealing || s.unlinking || s.info.Sealed {
+		return nil, invalidf("it is being sealed or unlinked")
+	}
+	s.sealing = true
+	return s, nil
+}
+
+// sealable returns the segment if it is an unsealed one of an earlier run.
 func (v *Volume) sealable(id uint64) (*segment, error) {
 	if v.o.ReadOnly {
 		return nil, ErrReadOnly
@@ -194,6 +225,12 @@ func (v *Volume) sealable(id uint64) (*segment, error) {
 		return nil, s.info.HeaderErr
 	}
 	return s, nil
+}
+
+func (v *Volume) endSealOld(s *segment) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s.sealing = false
 }
 
 // lastExtentEnd is the page behind the last extent that a scan finds.
