@@ -150,6 +150,21 @@ func TestHookMkdirAllOverFile(t *testing.T) {
 	}
 }
 
+// TestRemoveAllBesideAnother: what another removes meanwhile is removed too.
+func TestRemoveAllBesideAnother(t *testing.T) {
+	m := NewMem()
+	must(t, m.MkdirAll("a/b"))
+	put(t, m, "a/f", "")
+	f := WithHook(m, func(op Op) error {
+		if op.Kind == OpRemove {
+			_ = m.Remove(op.Name)
+		}
+		return nil
+	})
+	must(t, f.RemoveAll("a"))
+	wantList(t, m, ".")
+}
+
 func TestOpKindNames(t *testing.T) {
 	seen := map[string]bool{}
 	for k := OpCreate; k <= OpStat; k++ {

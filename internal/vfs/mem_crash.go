@@ -3,6 +3,8 @@ package vfs
 import (
 	"maps"
 	"math/rand/v2"
+	"path"
+	"slices"
 )
 
 // CrashOptions says what a crash leaves. Probabilities lie in [0, 1]; the
@@ -19,13 +21,22 @@ type CrashOptions struct {
 	// writes are drawn sector by sector (aligned in the file), and the size
 	// they reach apart from their bytes.
 	TornSectorBytes int
+	// KeepFile, if not nil, decides for a file whether all of its unsynced
+	// content survives or none, instead of the draw. It gets the file's name
+	// in the tree as it will be found.
+	KeepFile func(name string) bool
 	// KeepAll is the end of the process, not of power: all survives, and the
-	// other fields but Seed do not matter.
+	// fields above do not matter.
 	KeepAll bool
+	// KeepUnsynced, with KeepAll, leaves unsynced in the clone what was
+	// unsynced before, as the page cache does: a later power cut of the clone
+	// may still take it. Without it all of the clone is durable.
+	KeepUnsynced bool
 }
 
 // CrashClone returns the tree as it would be found after a crash at this
-// instant. Everything in it is durable, no file is open and none is locked.
+// instant. Everything in it is durable (but see KeepUnsynced), no file is
+// open and none is locked.
 // The two trees share nothing that either can see the other change; m goes on
 // as if nothing had happened.
 func (m *Mem) CrashClone(opts CrashOptions) *Mem {
@@ -39,7 +50,15 @@ func (m *Mem) CrashClone(opts CrashOptions) *Mem {
 	if !opts.KeepAll {
 		c.names = survivingNames(m.pending, opts)
 	}
-	c.into.root = c.clone(m.root)
+	c.into.root = c.clone(m.root, "")
+	if opts.KeepAll && opts.KeepUnsynced {
+		c.keepUnsynced(m)
+	}
+	for _, n := range c.nodes {
+		if !n.isDir && n.names > 0 {
+			c.into.usedPages += n.now.pages
+		}
+	}
 	return c.into
 }
 
@@ -75,27 +94,61 @@ type cloner struct {
 	nodes map[*memNode]*memNode // old to new: hard links stay links
 }
 
-func (c *cloner) clone(n *memNode) *memNode {
+func (c *cloner) clone(n *memNode, name string) *memNode {
 	if done := c.nodes[n]; done != nil {
 		return done
 	}
 	fresh := &memNode{ino: n.ino, isDir: n.isDir}
 	c.nodes[n] = fresh
 	if !n.isDir {
-		fresh.now = n.survivingImage(c.opts)
+		fresh.now = n.survivingImage(c.opts, name)
 		fresh.durable = fresh.now.share()
-		c.into.usedPages += fresh.now.pages
 		return fresh
 	}
 	found := c.found(n)
 	fresh.entries = make(map[string]*memNode, len(found))
-	for name, child := range found {
-		copied := c.clone(child)
+	for last, child := range found {
+		copied := c.clone(child, path.Join(name, last))
 		copied.names++
-		fresh.entries[name] = copied
+		fresh.entries[last] = copied
 	}
 	fresh.durableEntries = maps.Clone(fresh.entries)
 	return fresh
+}
+
+// keepUnsynced takes from all that was cloned, and from what only a power cut
+// would bring back, what the clone gained over its durable state.
+func (c *cloner) keepUnsynced(m *Mem) {
+	for _, op := range m.pending {
+		var copied nameOp
+		for _, s := range op {
+			place := entrySet{entryKey{c.clone(s.dir, ""), s.name}, nil}
+			if s.node != nil {
+				place.node = c.clone(s.node, "")
+			}
+			copied = append(copied, place)
+		}
+		c.into.pending = append(c.into.pending, copied)
+	}
+	// Cloning one directory's durable entries may add nodes: until none is left.
+	settled := map[*memNode]bool{}
+	for len(settled) < len(c.nodes) {
+		for n, fresh := range maps.Clone(c.nodes) {
+			if settled[n] {
+				continue
+			}
+			settled[n] = true
+			if !n.isDir {
+				fresh.durable = n.durable.share()
+				fresh.unsynced = slices.Clone(n.unsynced)
+				continue
+			}
+			fresh.durableEntries = make(map[string]*memNode, len(n.durableEntries))
+			for name, child := range n.durableEntries {
+				fresh.durableEntries[name] = c.clone(child, "")
+			}
+		}
+	}
 }
 
 // found is what directory n holds after the crash.
@@ -110,11 +163,17 @@ func (c *cloner) found(n *memNode) map[string]*memNode {
 }
 
 // survivingImage draws the content of file n.
-func (n *memNode) survivingImage(opts CrashOptions) *image {
+func (n *memNode) survivingImage(opts CrashOptions, name string) *image {
 	if opts.KeepAll {
 		return n.now.share()
 	}
 	im := n.durable.share()
+	if opts.KeepFile != nil {
+		if opts.KeepFile(name) {
+			return n.now.share()
+		}
+		return im
+	}
 	if len(n.unsynced) == 0 {
 		return im
 	}
