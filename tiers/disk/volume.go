@@ -1,3 +1,20 @@
+// Package disk is the tier on local disks: its formats, and the files that
+// hold them.
+//
+// A [Volume] is the set of segment files of one store. A [Writer] appends
+// extents to one of them, [Handle] keeps one open for readers, [PreadReader]
+// moves bytes from handles to memory. Beside each segment lies a file of
+// tombstones that dies with it.
+//
+// The package promises durability where a method says so, and order: a
+// segment and its sidecar have durable names before either is used; no
+// unwritten hole precedes a durable extent; a footer is durable before the
+// file is cut behind it; a segment's removal is durable before its tombstones
+// go. A file of which a write or a sync failed is never written again.
+//
+// Every artifact is described beside its codec and under docs/format. All of
+// them are bound to store, segment and place by keyed sums, so that nothing in
+// a payload, and nothing of another store, passes for one.
 package disk
 
 import (

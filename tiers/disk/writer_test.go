@@ -2,6 +2,8 @@ package disk
 
 import (
 	"errors"
+	"io/fs"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -128,6 +130,15 @@ func TestSyncWaitsForEarlierReservations(t *testing.T) {
 		done <- w.Sync()
 	}()
 	<-started
+	// Let it come to where it waits; a sync that does not wait is most likely
+	// through by then.
+	for w.syncMu.TryLock() {
+		w.syncMu.Unlock()
+		runtime.Gosched()
+	}
+	for range 10000 {
+		runtime.Gosched()
+	}
 	ended.Add(1)
 	must(t, w.Done(page, nil))
 	must(t, <-done)
@@ -258,6 +269,82 @@ func TestWriterEntriesSorted(t *testing.T) {
 		t.Errorf("entries %v", got)
 	}
 	must(t, w.Close())
+}
+
+// TestSealKeepsToItsSegment: entries larger than those that were reserved are
+// refused when the footer would not fit, and the writer goes on.
+func TestSealKeepsToItsSegment(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	o.SegmentBytes = 32 * PageBytes
+	v := openTestVolume(t, o)
+	w := create(t, v, 1)
+	size := FooterEntryBytes(MinHashBytes, 0)
+	for {
+		page, ok := w.Reserve(1, size)
+		if !ok {
+			break
+		}
+		e := FooterEntry{Page: page, HeaderPages: 1, Kind: KindAlias, RawBytes: 1, Hash: seq(1, MinHashBytes)}
+		must(t, w.Done(page, &e))
+	}
+	good, large := w.Entries(), w.Entries()
+	for i := range large {
+		large[i].Hash = seq(1, MaxHashBytes)
+		large[i].Parent = seq(2, MaxHashBytes)
+	}
+	if err := w.Seal(large); !errors.Is(err, ErrInvalid) {
+		t.Fatalf("%d large entries: %v, want %v", len(large), err, ErrInvalid)
+	}
+	must(t, w.Seal(good))
+	if info, _ := v.Segment(1); info.SizeBytes != o.SegmentBytes {
+		t.Errorf("%d bytes: the test does not fill its segment of %d", info.SizeBytes, o.SegmentBytes)
+	}
+}
+
+// TestPoisonEndsWaitingSync: a sync that waits for a reservation does not wait
+// on when the writer fails.
+func TestPoisonEndsWaitingSync(t *testing.T) {
+	var fail atomic.Bool
+	hooked := vfs.WithHook(vfs.NewMem(), func(op vfs.Op) error {
+		if op.Kind == vfs.OpWrite && fail.Load() {
+			return syscall.EIO
+		}
+		return nil
+	})
+	v := openTestVolume(t, testOptions(hooked))
+	w := create(t, v, 1)
+	held, _ := w.Reserve(2, 200)
+	done := make(chan error, 1)
+	go func() { done <- w.Sync() }()
+	fail.Store(true)
+	_, _, err := put(w, 1, 100)
+	wantPoisoned(t, err)
+	wantPoisoned(t, <-done)
+	must(t, w.Done(held, nil))
+	must(t, w.Close())
+}
+
+// TestCreateOverLeftovers: files of the same id are never taken over, and a
+// segment that could not be made is taken away.
+func TestCreateOverLeftovers(t *testing.T) {
+	for _, name := range []string{SegmentName(1), SidecarName(1)} {
+		mem := vfs.NewMem()
+		v := openTestVolume(t, testOptions(mem))
+		must(t, mem.Mkdir(segmentDir(1)))
+		writeFile(t, mem, name, []byte("mine"))
+		if _, err := v.Create(1, ClassFresh); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: %v, want %v", name, err, fs.ErrExist)
+		}
+		if _, err := mem.Stat(SegmentName(1)); name == SidecarName(1) && !vfs.IsNotExist(err) {
+			t.Errorf("the segment stays behind: %v", err)
+		}
+		if name == SegmentName(1) && string(readFile(t, mem, name)) != "mine" {
+			t.Error("the segment was overwritten")
+		}
+		if open, _ := v.OpenFiles(); open != 0 || v.AllocatedBytes() != 0 {
+			t.Errorf("%s: %d files open, %d bytes counted", name, open, v.AllocatedBytes())
+		}
+	}
 }
 
 // TestCreateWithoutRoom: a create that fails leaves nothing behind.
