@@ -1,0 +1,106 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sealstone/sealstone/engine"
+)
+
+// Short names for the table below.
+const (
+	gauge   = prometheus.GaugeValue
+	counter = prometheus.CounterValue
+)
+
+// definitions are the figures that stand for themselves.
+var definitions = []struct {
+	name, help string
+	kind       prometheus.ValueType
+	of         func(*engine.Stats) float64
+}{
+	{"capacity_bytes", "Most bytes that the store may hold on disk.", gauge,
+		func(s *engine.Stats) float64 { return float64(s.CapacityBytes) }},
+	{"disk_bytes", "Bytes held on disk by everything of the store.", gauge,
+		func(s *engine.Stats) float64 { return float64(s.DiskBytes) }},
+	{"disk_bytes_max", "Most bytes held on disk since the store was opened.", gauge,
+		func(s *engine.Stats) float64 { return float64(s.DiskBytesMax) }},
+	{"segment_bytes", "Bytes held by segments and sidecars.", gauge,
+		func(s *engine.Stats) float64 { return float64(s.SegmentBytes) }},
+	{"index_bytes", "Bytes held by the index.", gauge,
+		func(s *engine.Stats) float64 { return float64(s.IndexBytes) }},
+	{"log_bytes", "Bytes held by the write-ahead log.", gauge,
+		func(s *engine.Stats) float64 { return float64(s.LogBytes) }},
+	{"live_bytes", "Bytes of extents that a block refers to.", gauge,
+		func(s *engine.Stats) float64 { return float64(s.LiveBytes) }},
+	{"segments", "Segment files.", gauge,
+		func(s *engine.Stats) float64 { return float64(s.Segments) }},
+	{"pending_bytes", "Bytes written and not yet applied to the index.", gauge,
+		func(s *engine.Stats) float64 { return float64(s.PendingBytes) }},
+	{"pending_records", "Log records not yet applied to the index.", gauge,
+		func(s *engine.Stats) float64 { return float64(s.PendingRecords) }},
+	{"inflight_bytes", "Bytes in buffers of puts and gets under way.", gauge,
+		func(s *engine.Stats) float64 { return float64(s.InflightBytes) }},
+	{"inflight_bytes_limit", "Most bytes in buffers of puts and gets under way.", gauge,
+		func(s *engine.Stats) float64 { return float64(s.InflightBytesMax) }},
+	{"buffer_bytes", "Bytes of buffers handed out to the caller.", gauge,
+		func(s *engine.Stats) float64 { return float64(s.BufferBytes) }},
+	{"leased_bytes", "Bytes kept by leases.", gauge,
+		func(s *engine.Stats) float64 { return float64(s.LeasedBytes) }},
+	{"submit_queued", "Submitted operations that wait.", gauge,
+		func(s *engine.Stats) float64 { return float64(s.SubmitQueued) }},
+	{"open_seconds", "How long the last Open took.", gauge,
+		func(s *engine.Stats) float64 { return s.OpenDuration.Seconds() }},
+	{"put_blocks_total", "Blocks stored.", counter,
+		func(s *engine.Stats) float64 { return float64(s.PutBlocks) }},
+	{"put_bytes_total", "Bytes of the blocks stored.", counter,
+		func(s *engine.Stats) float64 { return float64(s.PutBytes) }},
+	{"put_existed_total", "Puts of a key that was stored.", counter,
+		func(s *engine.Stats) float64 { return float64(s.PutExisted) }},
+	{"put_differs_total", "Puts of a stored key with other content; the first stays.", counter,
+		func(s *engine.Stats) float64 { return float64(s.PutDiffers) }},
+	{"put_shared_total", "Puts stored as an alias of equal content.", counter,
+		func(s *engine.Stats) float64 { return float64(s.PutShared) }},
+	{"put_unreachable_total", "Puts whose parent is not stored.", counter,
+		func(s *engine.Stats) float64 { return float64(s.Unreachable) }},
+	{"segment_written_bytes_total", "Bytes appended to segments, headers and moves included.", counter,
+		func(s *engine.Stats) float64 { return float64(s.WrittenBytes) }},
+	{"moved_blocks_total", "Blocks that eviction moved on.", counter,
+		func(s *engine.Stats) float64 { return float64(s.MovedBlocks) }},
+	{"moved_bytes_total", "Bytes that eviction moved on.", counter,
+		func(s *engine.Stats) float64 { return float64(s.MovedBytes) }},
+	{"log_written_bytes_total", "Bytes written to the log.", counter,
+		func(s *engine.Stats) float64 { return float64(s.LogWrittenBytes) }},
+	{"index_written_bytes_total", "Bytes written by the index.", counter,
+		func(s *engine.Stats) float64 { return float64(s.IndexWrittenBytes) }},
+	{"syncs_total", "Group syncs.", counter,
+		func(s *engine.Stats) float64 { return float64(s.Syncs) }},
+	{"match_blocks_total", "Blocks asked for in matches.", counter,
+		func(s *engine.Stats) float64 { return float64(s.MatchBlocks) }},
+	{"match_hits_total", "Blocks matched.", counter,
+		func(s *engine.Stats) float64 { return float64(s.MatchHits) }},
+	{"verified_bytes_total", "Bytes read and verified for gets.", counter,
+		func(s *engine.Stats) float64 { return float64(s.VerifiedBytes) }},
+	{"served_bytes_total", "Bytes copied to callers of gets.", counter,
+		func(s *engine.Stats) float64 { return float64(s.ServedBytes) }},
+	{"rereads_total", "Reads repeated because bytes did not verify.", counter,
+		func(s *engine.Stats) float64 { return float64(s.Rereads) }},
+	{"rereads_saved_total", "Repeated reads that then verified.", counter,
+		func(s *engine.Stats) float64 { return float64(s.RereadsSaved) }},
+	{"evicted_blocks_total", "Blocks evicted.", counter,
+		func(s *engine.Stats) float64 { return float64(s.EvictedBlocks) }},
+	{"evicted_segments_total", "Segments evicted.", counter,
+		func(s *engine.Stats) float64 { return float64(s.EvictedSegments) }},
+	{"dropped_blocks_total", "Blocks dropped by the caller.", counter,
+		func(s *engine.Stats) float64 { return float64(s.Dropped) }},
+	{"quarantined_blocks_total", "Blocks found bad and taken out.", counter,
+		func(s *engine.Stats) float64 { return float64(s.Quarantined) }},
+	{"unproven_records_total", "Log records behind the durable mark that Open could not prove.", counter,
+		func(s *engine.Stats) float64 { return float64(s.Unproven) }},
+	{"withdrawn_records_total", "Records withdrawn after a failed sync.", counter,
+		func(s *engine.Stats) float64 { return float64(s.Withdrawn) }},
+	{"leases_refused_total", "Leases not granted because the share was used up.", counter,
+		func(s *engine.Stats) float64 { return float64(s.LeasesRefused) }},
+	{"index_errors_total", "Errors of the index in the background.", counter,
+		func(s *engine.Stats) float64 { return float64(s.IndexErrors) }},
+	{"index_rebuilds_total", "Rebuilds of the index from segments.", counter,
+		func(s *engine.Stats) float64 { return float64(s.Rebuilds) }},
+}
