@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/sealstone/sealstone/tools/internal/blockgen"
@@ -42,6 +43,7 @@ type child struct {
 	ctx    context.Context
 	config Config
 	trace  *trace.Trace
+	last   map[blockgen.Ref]int // last request by block
 	store  Store
 
 	// order is held shared from the announcement of a put to that of its
@@ -51,7 +53,8 @@ type child struct {
 
 	mu    sync.Mutex // one message at a time
 	out   *json.Encoder
-	acked int // blocks, to choose those to drop
+	acked int // blocks
+	drops int // of these
 }
 
 func (ch *child) run(ctx context.Context, c Config) error {
@@ -62,6 +65,7 @@ func (ch *child) run(ctx context.Context, c Config) error {
 	if ch.config, ch.trace, err = c.withTrace(t); err != nil {
 		return err
 	}
+	ch.last = lastUses(ch.trace)
 	if ch.store, err = c.Open(ctx, ch.config); err != nil {
 		return fmt.Errorf("replay: open the store: %w", err)
 	}
@@ -114,20 +118,41 @@ func (ch *child) putDone(request int, blocks []int, results []Result) error {
 	}
 	err := ch.send(message{Kind: msgAcked, Request: request, Blocks: blocks, Acked: acked})
 	ch.order.RUnlock()
-	for _, at := range acked {
-		if err == nil && ch.choose() {
-			err = ch.drop(request, at)
-		}
+	if at, ok := ch.choose(request, acked); ok && err == nil {
+		err = ch.drop(request, at)
 	}
 	return err
 }
 
-// choose picks one of every DropEvery acknowledged blocks.
-func (ch *child) choose() bool {
+// choose counts the acknowledged blocks, and after every DropEvery of them
+// picks the next one that no later request refers to: so the drops change
+// nothing of what the trace finds.
+func (ch *child) choose(request int, acked []int) (block int, ok bool) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	ch.acked++
-	return ch.config.DropEvery > 0 && ch.acked%ch.config.DropEvery == 0
+	ch.acked += len(acked)
+	if ch.config.DropEvery < 0 || ch.acked < (ch.drops+1)*ch.config.DropEvery {
+		return 0, false
+	}
+	r := ch.trace.Requests[request]
+	for _, at := range slices.Backward(acked) {
+		if ch.last[blockgen.Ref{Scope: r.Scope, ID: r.IDs[at]}] == request {
+			ch.drops++
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// lastUses gives for each block the last request that refers to it.
+func lastUses(t *trace.Trace) map[blockgen.Ref]int {
+	last := map[blockgen.Ref]int{}
+	for i, r := range t.Requests {
+		for _, id := range r.IDs {
+			last[blockgen.Ref{Scope: r.Scope, ID: id}] = i
+		}
+	}
+	return last
 }
 
 func (ch *child) drop(request, block int) error {

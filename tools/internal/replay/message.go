@@ -14,13 +14,13 @@ const (
 )
 
 type message struct {
-	Kind     string
-	Request  int      `json:",omitempty"`
-	Blocks   []int    `json:",omitempty"` // positions in the request
-	Acked    []int    `json:",omitempty"`
-	Outcome  *Outcome `json:",omitempty"`
+	Kind    string
+	Request int      `json:",omitempty"`
+	Blocks  []int    `json:",omitempty"` // positions in the request
+	Acked   []int    `json:",omitempty"`
+	Outcome *Outcome `json:",omitempty"`
 	// Counters come with msgPut and msgDone: often enough to account for what
 	// was evicted, and not with each message, since a store has to work them out.
 	Counters *Counters `json:",omitempty"`
-	Text     string `json:",omitempty"`
+	Text     string    `json:",omitempty"`
 }
