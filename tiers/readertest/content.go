@@ -39,6 +39,7 @@ func testContent(t *testing.T, s *suite) {
 					f := newFile(t, kind)
 					r, _ := s.reader(t, Config{})
 					readShapes(t, r, f, memory, wait)
+					checkNotRefused(t, r)
 				})
 			}
 		}

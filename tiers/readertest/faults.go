@@ -148,6 +148,7 @@ func testShortAndInterrupted(t *testing.T, s *suite) {
 				it.WaitForDevice = wait == forDevice
 				d.checkRead(t, readOne(t, r, ctx, it), f.content)
 			}
+			checkNotRefused(t, r)
 		})
 	}
 }

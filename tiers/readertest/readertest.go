@@ -101,3 +101,12 @@ func readOne(t *testing.T, r tiers.Reader, ctx context.Context, it tiers.Item) t
 	}
 	return items[0]
 }
+
+// checkNotRefused wants direct I/O still in use, of a reader that tells: good
+// files gave it no reason to stop.
+func checkNotRefused(t *testing.T, r tiers.Reader) {
+	t.Helper()
+	if r, ok := r.(interface{ Refusal() string }); ok && r.Refusal() != "" {
+		t.Errorf("direct I/O was given up: %s", r.Refusal())
+	}
+}
