@@ -92,7 +92,7 @@ func (s *Store) tryDrop(ctx context.Context, k index.Key) (wal.LSN, Status, erro
 	s.mu.Unlock()
 	found, err := s.lookup(ctx, []index.Key{k}, false)
 	if err != nil {
-		return 0, StatusShed, err
+		return 0, unanswered(ctx, StatusShed), err
 	}
 	if !found[0].ok {
 		return 0, StatusMiss, nil

@@ -83,7 +83,7 @@ func (g *getBatch) run(ctx context.Context, op *operation) {
 	}
 	found, err := g.s.lookup(ctx, keys, false)
 	if err != nil {
-		g.failAll(keys, StatusMiss, "the index gives no answer", err)
+		g.failAll(keys, unanswered(ctx, StatusMiss), "the index gives no answer", err)
 		return
 	}
 	var wg sync.WaitGroup
@@ -150,7 +150,7 @@ func (g *getBatch) one(ctx context.Context, i int, k index.Key, parts []Part, fo
 		}
 		again, err := g.s.lookup(ctx, []index.Key{k}, false)
 		if err != nil {
-			g.fail(i, k, StatusMiss, "the index gives no answer", err)
+			g.fail(i, k, unanswered(ctx, StatusMiss), "the index gives no answer", err)
 			return
 		}
 		if again[0].ok && again[0].entry.Address == found.entry.Address && !g.s.isGoing(found.entry.Address.Segment) {
@@ -175,6 +175,8 @@ func (g *getBatch) failed(i int, k index.Key, e index.Entry, err error) {
 	case errors.Is(err, ErrCorrupt):
 		g.s.quarantine(k, e, err.Error())
 		g.fail(i, k, StatusCorrupt, "", err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		g.fail(i, k, StatusTimeout, "", err)
 	case errors.Is(err, aligned.ErrExhausted), errors.Is(err, tiers.ErrBusy), errors.Is(err, aligned.ErrTooLarge):
 		g.fail(i, k, StatusMiss, "a limit of the store was reached", err)
 	case errors.Is(err, ErrClosed), errors.Is(err, tiers.ErrClosed):

@@ -53,3 +53,12 @@ func (s *Store) lookup(ctx context.Context, keys []index.Key, stopAtMiss bool) (
 	}
 	return out, nil
 }
+
+// unanswered is the status after a lookup that failed: Timeout if it is the
+// caller's time that ended, else st.
+func unanswered(ctx context.Context, st Status) Status {
+	if ctx.Err() != nil {
+		return StatusTimeout
+	}
+	return st
+}

@@ -77,7 +77,7 @@ func (n *Namespace) each(ctx context.Context, hashes [][]byte, fn func(lookupRes
 	defer cancel()
 	found, err := n.s.lookup(ctx, keys, false)
 	if err != nil {
-		return all(StatusMiss)
+		return all(unanswered(ctx, StatusMiss))
 	}
 	for i, r := range found {
 		if out[i] != statusNone {

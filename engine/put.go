@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/tiers/disk"
@@ -122,8 +124,8 @@ func (p *putBatch) prepare() bool {
 		return false
 	}
 	blocks := make([]PutBlock, len(p.blocks))
-	for i, b := range p.blocks {
-		blocks[i] = PutBlock{Hash: append([]byte(nil), b.Hash...), Parent: append([]byte(nil), b.Parent...), Planes: b.Planes, Seal: b.Seal}
+	for i := range p.blocks {
+		blocks[i] = p.blocks[i].copyLists()
 	}
 	p.op.exit()
 	p.blocks = blocks
@@ -151,6 +153,21 @@ func (p *putBatch) prepare() bool {
 		}
 	}
 	return len(p.items) > 0
+}
+
+// copyLists copies all of a block but the planes' bytes: the caller may use
+// its lists again as soon as it left.
+func (b *PutBlock) copyLists() PutBlock {
+	c := PutBlock{Hash: bytes.Clone(b.Hash), Parent: bytes.Clone(b.Parent), Planes: slices.Clone(b.Planes)}
+	for i := range c.Planes {
+		c.Planes[i].Spans = slices.Clone(c.Planes[i].Spans)
+	}
+	if b.Seal != nil {
+		c.Seal = &Seal{
+			ContentID: b.Seal.ContentID, PlaneBytes: slices.Clone(b.Seal.PlaneBytes), ChunkSums: slices.Clone(b.Seal.ChunkSums),
+		}
+	}
+	return c
 }
 
 func shedStatus(err error) Status {
@@ -232,7 +249,7 @@ func (p *putBatch) admit(ctx context.Context, items []*putItem) (mine, waiting [
 	found, err := s.lookup(ctx, keys, false)
 	if err != nil {
 		for _, it := range mine {
-			p.fail(it, StatusShed, "the index gives no answer", err)
+			p.fail(it, unanswered(ctx, StatusShed), "the index gives no answer", err)
 		}
 		p.release(mine)
 		return nil, waiting

@@ -87,7 +87,7 @@ func (n *Namespace) locate(k index.Key, parts []Part, ext *disk.Extent) ([]chunk
 		if want == 0 {
 			want = pl.RawBytes - p.OffsetBytes
 		}
-		if have := spanBytes(p.Spans); want <= 0 || p.OffsetBytes+want > pl.RawBytes || have != want {
+		if have := spanBytes(p.Spans); want <= 0 || p.OffsetBytes > pl.RawBytes-want || have != want {
 			return nil, &BlockError{Status: StatusLengthMismatch, Hash: []byte(k.Hash), Offset: -1,
 				Reason: fmt.Sprintf("plane %q holds %d bytes; %d bytes from %d are asked for, the spans hold %d", pl.Name, pl.RawBytes, want, p.OffsetBytes, have)}
 		}
