@@ -137,9 +137,10 @@ func (r *recovery) readLog() error {
 const firstLSN = wal.MinLSN
 
 func (r *recovery) lose(reason string) {
-	if r.lost == "" {
-		r.lost = reason
+	if r.lost != "" {
+		reason = r.lost + "; " + reason // both are to be known
 	}
+	r.lost = reason
 }
 
 // replay applies what the index does not have. Below the durable mark records
