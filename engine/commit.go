@@ -202,7 +202,10 @@ func (s *Store) waitFor(ctx context.Context, wake chan struct{}, work func(), ok
 		if s.o.private.noBackground {
 			before := s.position()
 			work()
-			if s.position() == before {
+			s.mu.Lock()
+			done = ok() // sealing is progress that moves no position
+			s.mu.Unlock()
+			if !done && s.position() == before {
 				return fmt.Errorf("engine: no progress: %w", s.stuckReason())
 			}
 			continue

@@ -114,6 +114,8 @@ func (s *Store) syncLoop() {
 		case <-s.kickSync:
 		}
 		s.syncOnce()
+		// Also with nothing to sync: a segment may wait to be sealed.
+		kick(s.kickApply)
 	}
 }
 
