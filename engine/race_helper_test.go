@@ -154,6 +154,9 @@ func checkLeaks(t testing.TB) {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() {
+		if t.Failed() {
+			return // it may not have closed its store
+		}
 		if err := goleak.Find(before); err != nil {
 			t.Error(err)
 		}
