@@ -3,17 +3,19 @@ package lint
 import (
 	"fmt"
 	"go/ast"
+	"path"
 	"strings"
 )
 
-// banned are the names that a library must not touch: its process and its
-// terminal belong to its host. A trailing star matches any ending.
+// banned are the names, by import path, that a library must not touch: its
+// process and its terminal belong to its host. A trailing star matches any
+// ending.
 var banned = map[string][]string{
-	"os":      {"Exit", "Stdout", "Stderr", "Stdin"},
-	"fmt":     {"Print*", "Scan*"},
-	"log":     {"*"},
-	"syscall": {"Exit", "Kill"},
-	"unix":    {"Exit", "Kill"},
+	"os":                    {"Exit", "Stdout", "Stderr", "Stdin"},
+	"fmt":                   {"Print*", "Scan*"},
+	"log":                   {"*"},
+	"syscall":               {"Exit", "Kill"},
+	"golang.org/x/sys/unix": {"Exit", "Kill"},
 }
 
 // checkCalls holds that library code does not end, interrupt or write into its
@@ -39,6 +41,7 @@ func (t *Tree) fileCalls(f *File) []Finding {
 		found = append(found, Finding{Rule: "calls", File: f.Name, Line: t.line(n.Pos()),
 			Message: fmt.Sprintf("%s in a library: return an error, or report it in health, events or the logger", name)})
 	}
+	imported := importNames(f.AST)
 	ast.Inspect(f.AST, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
@@ -46,7 +49,7 @@ func (t *Tree) fileCalls(f *File) []Finding {
 				add(n, id.Name)
 			}
 		case *ast.SelectorExpr:
-			if name, ok := bannedName(n); ok {
+			if name, ok := bannedName(n, imported); ok {
 				add(n, name)
 			}
 		}
@@ -55,15 +58,29 @@ func (t *Tree) fileCalls(f *File) []Finding {
 	return found
 }
 
-func bannedName(s *ast.SelectorExpr) (string, bool) {
+// importNames maps the names under which a file uses packages to their paths.
+func importNames(f *ast.File) map[string]string {
+	names := map[string]string{}
+	for _, imp := range f.Imports {
+		p := strings.Trim(imp.Path.Value, `"`)
+		name := path.Base(p)
+		if imp.Name != nil {
+			name = imp.Name.Name
+		}
+		names[name] = p
+	}
+	return names
+}
+
+func bannedName(s *ast.SelectorExpr, imported map[string]string) (string, bool) {
 	pkg, ok := s.X.(*ast.Ident)
 	if !ok {
 		return "", false
 	}
-	for _, pattern := range banned[pkg.Name] {
+	for _, pattern := range banned[imported[pkg.Name]] {
 		prefix, wild := strings.CutSuffix(pattern, "*")
 		if s.Sel.Name == pattern || wild && strings.HasPrefix(s.Sel.Name, prefix) {
-			return pkg.Name + "." + s.Sel.Name, true
+			return path.Base(imported[pkg.Name]) + "." + s.Sel.Name, true
 		}
 	}
 	return "", false

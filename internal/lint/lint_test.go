@@ -124,6 +124,8 @@ func TestRules(t *testing.T) {
 		{"noisy", "calls", map[string]string{"wal/w.go": src("wal", `import ("fmt"; "log"; "os")`,
 			"func f() {", "panic(1)", "println(1)", "os.Exit(1)", "fmt.Println(1)", "fmt.Fprint(os.Stderr)", "log.Print(1)", "}")},
 			[]string{"wal/w.go:6: panic", "7: println", "8: os.Exit", "9: fmt.Println", "10: os.Stderr", "11: log.Print"}},
+		{"a variable called log", "calls", map[string]string{"wal/w.go": src("wal", "type l struct{}", "func (l) Print() {}", "func f() { var log l; log.Print() }")}, nil},
+		{"another name", "calls", map[string]string{"wal/w.go": src("wal", `import sys "os"`, "func f() { sys.Exit(1) }")}, []string{"os.Exit"}},
 		{"a value, not a call", "calls", map[string]string{"wal/w.go": src("wal", `import "os"`, "var exit = os.Exit")}, []string{"os.Exit"}},
 
 		{"told", "docs", map[string]string{
