@@ -28,6 +28,7 @@ const (
 	EventLayoutNear                           // a new layout is near to a stored one
 	EventIndexTrouble                         // the index' background work fails
 	EventSyncFailed                           // a sync failed; what it covered is withdrawn
+	EventSegmentLost                          // the file of a segment with live blocks is gone
 )
 
 var eventNames = map[EventKind]string{
@@ -36,6 +37,7 @@ var eventNames = map[EventKind]string{
 	EventStrangeFile: "strange-file", EventQuarantine: "quarantine", EventQuarantineStorm: "quarantine-storm",
 	EventEvict: "evict", EventDiffers: "differs", EventEpoch: "epoch", EventLayoutNear: "layout-near",
 	EventIndexTrouble: "index-trouble", EventSyncFailed: "sync-failed",
+	EventSegmentLost: "segment-lost",
 }
 
 func (k EventKind) String() string {
