@@ -254,6 +254,9 @@ func (r *recovery) finish() error {
 	if err := r.unlinkEvicted(); err != nil {
 		return err
 	}
+	if err := r.forgetLost(); err != nil {
+		return err
+	}
 	// The new log is there before the index passes the old one's end, or the
 	// next Open would take the log for lost.
 	log, err := wal.Create(s.logOptions(), max(r.applied, r.log.End, firstLSN))
