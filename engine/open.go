@@ -19,6 +19,7 @@ import (
 const (
 	logDir        = "wal"
 	indexDir      = "index"
+	oldIndexDir   = "index.old" // on its way out, see removeIndex
 	quarantineDir = "quarantine"
 	// metaAlignment is the alignment that the store's layout is made for.
 	metaAlignment = 4096
@@ -201,7 +202,7 @@ func (s *Store) create() error {
 // ours are the names that a store has in its directory.
 var ours = []string{
 	"LOCK", meta.StoreFile, meta.StoreCopyFile, meta.NamespacesFile, meta.NamespacesCopyFile,
-	logDir, indexDir, "segments", quarantineDir,
+	logDir, indexDir, oldIndexDir, "segments", quarantineDir,
 }
 
 // checkForeign refuses to make a store among other people's files. Beside a

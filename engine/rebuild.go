@@ -7,6 +7,7 @@ import (
 
 	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/internal/sums"
+	"github.com/sealstone/sealstone/internal/vfs"
 	"github.com/sealstone/sealstone/tiers/disk"
 )
 
@@ -73,10 +74,7 @@ func (r *recovery) newIndex() error {
 	if s.idx != nil {
 		_ = s.idx.Close(ctx) // whatever it says: it goes
 	}
-	if err := s.fs.RemoveAll(indexDir); err != nil {
-		return fmt.Errorf("remove the old index: %w", err)
-	}
-	if err := s.fs.SyncDir("."); err != nil {
+	if err := s.removeIndex(); err != nil {
 		return fmt.Errorf("remove the old index: %w", err)
 	}
 	idx, err := index.Create(ctx, s.indexOptions())
@@ -85,6 +83,21 @@ func (r *recovery) newIndex() error {
 	}
 	s.idx, s.live = idx, map[uint64]int64{}
 	return nil
+}
+
+// removeIndex takes the old index away under another name first: a crash in
+// the middle of its removal must not leave half an index that looks whole.
+func (s *Store) removeIndex() error {
+	if err := s.fs.RemoveAll(oldIndexDir); err != nil {
+		return err
+	}
+	if err := s.fs.Rename(indexDir, oldIndexDir); err != nil && !vfs.IsNotExist(err) {
+		return err
+	}
+	if err := s.fs.SyncDir("."); err != nil {
+		return err
+	}
+	return s.fs.RemoveAll(oldIndexDir)
 }
 
 type contentKey struct {

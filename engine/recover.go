@@ -200,7 +200,7 @@ func (r *recovery) replay() error {
 // anything is decided on it.
 func (r *recovery) syncUnsealed() error {
 	for _, i := range r.s.vol.Segments() {
-		if i.Sealed {
+		if i.Sealed || i.SizeBytes <= disk.PageBytes {
 			continue
 		}
 		if err := r.s.vol.SyncOld(i.ID); err != nil {
@@ -283,9 +283,17 @@ func (r *recovery) sealOld() error {
 		if i.Sealed {
 			continue
 		}
-		entries, err := s.referredEntries(i.ID)
+		entries, referred, err := s.referredEntries(i)
 		if err != nil {
 			return err
+		}
+		if i.SizeBytes <= disk.PageBytes && referred == 0 {
+			// Its creation was cut short: no extent was ever in it.
+			if err := s.vol.Unlink(i.ID); err != nil {
+				return err
+			}
+			delete(s.segs, i.ID)
+			continue
 		}
 		if err := s.vol.SealOld(i.ID, entries); err != nil {
 			return err
@@ -296,31 +304,31 @@ func (r *recovery) sealOld() error {
 }
 
 // referredEntries are the footer's entries of the extents in a segment that
-// the index refers to. One whose header is damaged can have none: its get
+// the index refers to, and how many of those there are. One whose header is
+// damaged, or that a cut file no longer holds whole, can have none: its get
 // will find that.
-func (s *Store) referredEntries(id uint64) ([]disk.FooterEntry, error) {
+func (s *Store) referredEntries(i disk.SegmentInfo) (out []disk.FooterEntry, referred int, err error) {
 	ctx, cancel := openContext()
 	defer cancel()
-	keys, err := s.idx.SegmentKeys(ctx, id)
+	keys, err := s.idx.SegmentKeys(ctx, i.ID)
 	if err != nil {
-		return nil, fmt.Errorf("engine: seal segment %d: %w", id, err)
+		return nil, 0, fmt.Errorf("engine: seal segment %d: %w", i.ID, err)
 	}
-	var out []disk.FooterEntry
 	seen := map[disk.Address]bool{}
 	for _, k := range keys {
 		for _, e := range []index.Extent{k.Extent, k.Own} {
-			if e.Address.Segment != id || seen[e.Address] {
+			if e.Address.Segment != i.ID || seen[e.Address] {
 				continue
 			}
 			seen[e.Address] = true
 			ext, sum, err := s.vol.ReadExtent(e.Address)
-			if err == nil && sum == e.HeaderSum {
+			if err == nil && sum == e.HeaderSum && e.Address.Offset()+e.Bytes() <= i.SizeBytes {
 				out = append(out, disk.EntryOf(ext, sum))
 			}
 		}
 	}
 	sortEntries(out)
-	return out, nil
+	return out, len(seen), nil
 }
 
 func (r *recovery) unlinkEvicted() error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -146,15 +147,18 @@ func open(ctx context.Context, o Options) (*DB, error) {
 	return d, nil
 }
 
-// classify tells damage from other errors of opening.
+// classify tells damage from other errors of opening: what is not an error of
+// the operating system says that the files contradict each other, and a file
+// that is referred to and absent is damage too.
 func (d *DB) classify(err error) error {
 	if err == nil || errors.Is(err, ErrIncomplete) || errors.Is(err, ErrBusy) {
 		return err
 	}
-	if d.damaged.Load() || pebble.IsCorruptionError(err) || errors.Is(err, errBadRecord) || errors.Is(err, ErrFailed) {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	var errno syscall.Errno
+	if errors.As(err, &errno) && !vfs.IsNotExist(err) {
+		return fmt.Errorf("index: open %s: %w", d.opts.Dir, err)
 	}
-	return fmt.Errorf("index: open %s: %w", d.opts.Dir, err)
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
 func (d *DB) isComplete() (bool, error) {

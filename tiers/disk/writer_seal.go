@@ -150,8 +150,8 @@ func (v *Volume) sealOld(id uint64, entries []FooterEntry) (err error) {
 	if err != nil {
 		return err
 	}
-	for i := range entries {
-		end = max(end, entries[i].EndPage())
+	if end, err = v.cutEnd(id, end, entries); err != nil {
+		return err
 	}
 	footer, err := EncodeFooter(entries, id, end, v.o.UUID, v.o.Key)
 	if err != nil {
@@ -169,9 +169,6 @@ func (v *Volume) sealOld(id uint64, entries []FooterEntry) (err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return err
-	}
-	if int64(end)*PageBytes > info.SizeBytes {
-		return invalidf("an entry ends at page %d, the file has %d bytes", end, info.SizeBytes)
 	}
 	if err := v.syncOld(f, id); err != nil {
 		return err
@@ -203,6 +200,25 @@ func (v *Volume) beginSealOld(id uint64) (*segment, error) {
 	}
 	s.sealing = true
 	return s, nil
+}
+
+// cutEnd is where the footer goes: behind all entries, and behind the extents
+// that a scan finds as far as the file reaches. A file that was cut from
+// outside keeps the whole extents that it has.
+func (v *Volume) cutEnd(id uint64, end uint32, entries []FooterEntry) (uint32, error) {
+	info, err := v.o.FS.Stat(SegmentName(id))
+	if err != nil {
+		return 0, err
+	}
+	filePages := uint32(info.SizeBytes / PageBytes)
+	end = max(1, min(end, filePages))
+	for i := range entries {
+		end = max(end, entries[i].EndPage())
+	}
+	if end > max(1, filePages) {
+		return 0, invalidf("an entry ends at page %d, the file has %d bytes", end, info.SizeBytes)
+	}
+	return end, nil
 }
 
 // sealable returns the segment if it is an unsealed one of an earlier run.
