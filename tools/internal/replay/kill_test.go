@@ -36,6 +36,9 @@ func TestKillHonest(t *testing.T) {
 		if r.Acknowledged == 0 || r.ReopenFound != r.Acknowledged || r.Dropped == 0 {
 			t.Errorf("acknowledged %d, found %d, dropped %d", r.Acknowledged, r.ReopenFound, r.Dropped)
 		}
+		if workers == 1 && r.HitRate != r.HitRateInfinite {
+			t.Errorf("hit rate %v of a store without limits, %v of an infinite cache", r.HitRate, r.HitRateInfinite)
+		}
 		if r.WrittenBytes < 1011*r.Acknowledged {
 			t.Errorf("what the child wrote is not in the %d bytes written", r.WrittenBytes)
 		}
@@ -43,18 +46,18 @@ func TestKillHonest(t *testing.T) {
 }
 
 func TestKillSeesBrokenPromises(t *testing.T) {
-	for _, c := range []struct{ fault, broken string }{
-		{faultForget, "acknowledged blocks are missing"},
-		{faultUndead, "dropped blocks came back"},
-		{faultWrongByte, "blocks are wrong after the kill"},
+	for _, c := range []struct{ fault, broken, problem string }{
+		{faultForget, "acknowledged blocks are missing", "was acknowledged: fake: miss"},
+		{faultUndead, "dropped blocks came back", ""},
+		{faultWrongByte, "blocks are wrong after the kill", "OK with 1 wrong bytes"},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
 			r, err := Run(t.Context(), killConfig(t, c.fault))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(fmt.Sprint(r.Broken()), c.broken) {
-				t.Errorf("broken %v, want %q", r.Broken(), c.broken)
+			if !strings.Contains(fmt.Sprint(r.Broken()), c.broken) || !strings.Contains(fmt.Sprint(r.Problems), c.problem) {
+				t.Errorf("broken %v, problems %q; want %q and %q", r.Broken(), r.Problems, c.broken, c.problem)
 			}
 		})
 	}

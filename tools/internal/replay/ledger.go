@@ -13,7 +13,9 @@ type ledger struct {
 	trace  *trace.Trace
 	blocks map[blockgen.Ref]*entry
 	// putting counts the puts that were announced and not answered.
-	putting  int
+	putting int
+	// begun are the requests of which a put was announced.
+	begun    map[int]bool
 	counters Counters
 }
 
@@ -24,7 +26,7 @@ type entry struct {
 }
 
 func newLedger(t *trace.Trace) *ledger {
-	return &ledger{trace: t, blocks: map[blockgen.Ref]*entry{}}
+	return &ledger{trace: t, blocks: map[blockgen.Ref]*entry{}, begun: map[int]bool{}}
 }
 
 func (l *ledger) at(request, block int) *entry {
@@ -64,6 +66,7 @@ func (l *ledger) apply(m message) {
 	switch m.Kind {
 	case msgPut:
 		l.putting++
+		l.begun[m.Request] = true
 	case msgAcked:
 		l.putting--
 	}

@@ -111,18 +111,25 @@ func (r *run) check(ctx context.Context, s Store, books *ledger, opened time.Dur
 		return err
 	}
 	defer w.free()
+	var missing []string
 	for refs := books.refs(); len(refs) > 0 && ctx.Err() == nil; {
 		n := min(len(refs), r.config.batchBlocks())
-		r.checkBatch(ctx, w, books, k, refs[:n])
+		missing = append(missing, r.checkBatch(ctx, w, books, k, refs[:n])...)
 		refs = refs[n:]
 	}
 	// An eviction that the child had reported is no loss; more than those is.
 	k.ReopenEvicted = min(k.ReopenMissing, books.counters.Evicted)
 	k.ReopenMissing -= k.ReopenEvicted
+	if k.ReopenMissing > 0 {
+		for _, text := range missing {
+			r.tally.problem(text)
+		}
+	}
 	return ctx.Err()
 }
 
-func (r *run) checkBatch(ctx context.Context, w *worker, books *ledger, k *KillReport, refs []blockgen.Ref) {
+// checkBatch returns the acknowledged blocks that were not found, in words.
+func (r *run) checkBatch(ctx context.Context, w *worker, books *ledger, k *KillReport, refs []blockgen.Ref) (missing []string) {
 	blocks := make([]Block, len(refs))
 	for i, ref := range refs {
 		h := ref.Hash()
@@ -136,7 +143,7 @@ func (r *run) checkBatch(ctx context.Context, w *worker, books *ledger, k *KillR
 		right := w.judgeGet(&o, fmt.Sprintf("after the kill: id %d", refs[i].ID), blocks[i].Data, res, refs[i])
 		books.judge(k, refs[i], res.OK || o.WrongBytes > wrong, right)
 		if e := books.blocks[refs[i]]; e.acked && !res.OK {
-			r.tally.problem(fmt.Sprintf("after the kill: id %d was acknowledged: %s: %v", refs[i].ID, res.Status, res.Err))
+			missing = append(missing, fmt.Sprintf("after the kill: id %d was acknowledged: %v", refs[i].ID, res.Err))
 		}
 	}
 	r.tally.report.WrongBytes += o.WrongBytes
@@ -144,4 +151,5 @@ func (r *run) checkBatch(ctx context.Context, w *worker, books *ledger, k *KillR
 	for _, p := range o.Problems {
 		r.tally.problem(p)
 	}
+	return missing
 }

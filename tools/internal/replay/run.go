@@ -22,7 +22,10 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	if c, t, err = c.withTrace(t); err != nil {
 		return nil, err
 	}
-	r := &run{config: c, trace: t, tally: &tally{}, done: make([]bool, len(t.Requests))}
+	r := &run{
+		config: c, trace: t, tally: &tally{},
+		infinite: t.InfiniteHitsEach(), done: make([]bool, len(t.Requests)),
+	}
 	watcher := diskuse.Watch(c.Dir, c.SampleEvery, os.Getpid())
 	begin := time.Now()
 	err = r.all(ctx, watcher)
@@ -45,6 +48,11 @@ type run struct {
 	config   Config
 	trace    *trace.Trace
 	counters Counters // of stores that are gone
+
+	// repeated are requests that were cut off by the kill. What they put
+	// before is no hit when they are replayed again.
+	repeated map[int]bool
+	infinite []int // hits of an infinite cache by request
 
 	mu    sync.Mutex
 	tally *tally
@@ -70,6 +78,7 @@ func (r *run) all(ctx context.Context, w *diskuse.Watcher) error {
 	opened := time.Since(begin)
 	if books != nil {
 		err = r.check(ctx, s, books, opened)
+		r.repeated = books.begun
 	}
 	if err == nil {
 		err = r.requests(ctx, s, nobody{}, r.finished)
@@ -152,6 +161,9 @@ func (r *run) take() (index int, ok bool) {
 func (r *run) finished(o Outcome) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.repeated[o.Request] {
+		o.Hits = min(o.Hits, r.infinite[o.Request])
+	}
 	r.tally.add(o)
 	r.done[o.Request] = true
 	r.count++

@@ -52,20 +52,29 @@ func (t *Trace) Head(n int) *Trace {
 // InfiniteHits counts the references that a cache without limits would have
 // answered, if it answers the longest stored prefix of each request.
 func (t *Trace) InfiniteHits() int64 {
+	var hits int64
+	for _, n := range t.InfiniteHitsEach() {
+		hits += int64(n)
+	}
+	return hits
+}
+
+// InfiniteHitsEach is InfiniteHits by request.
+func (t *Trace) InfiniteHitsEach() []int {
 	type key struct {
 		scope string
 		id    uint64
 	}
-	var hits int64
+	hits := make([]int, len(t.Requests))
 	seen := make(map[key]struct{})
-	for _, r := range t.Requests {
+	for i, r := range t.Requests {
 		prefix := true
 		for _, id := range r.IDs {
 			k := key{r.Scope, id}
 			_, ok := seen[k]
 			prefix = prefix && ok
 			if prefix {
-				hits++
+				hits[i]++
 			}
 			seen[k] = struct{}{}
 		}
