@@ -183,13 +183,18 @@ func (v *verdict) wrongf(format string, args ...any) {
 	v.wrong = append(v.wrong, fmt.Sprintf(format, args...))
 }
 
-// get reads one block into poisoned memory, and judges.
-func (vd *verdict) get(n *Namespace, b victimBlock, mustMiss bool) {
+// readVictim reads a whole block into poisoned memory.
+func readVictim(n *Namespace, b victimBlock) ([]byte, GetResult) {
 	p := bytes.Repeat([]byte{0xa5}, b.size)
 	cut := b.size / 3
-	r := n.Get(context.Background(), []GetBlock{{Hash: hashOf(b.id), Parts: []Part{
+	return p, n.Get(context.Background(), []GetBlock{{Hash: hashOf(b.id), Parts: []Part{
 		{Plane: "k", Spans: [][]byte{p[:cut]}}, {Plane: "v", Spans: [][]byte{p[cut:]}},
 	}}}, GetOptions{})[0]
+}
+
+// get reads one block, and judges.
+func (vd *verdict) get(n *Namespace, b victimBlock, mustMiss bool) {
+	p, r := readVictim(n, b)
 	if mustMiss { // the key may have been put again, with other bytes
 		if r.Status == StatusOK && bytes.Equal(p, b.want()) {
 			vd.wrongf("block %d was dropped and is back", b.id)
