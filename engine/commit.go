@@ -74,7 +74,7 @@ func (p *putBatch) recheckLocked(it *putItem) error {
 	}
 	// Rule shareguard.
 	if it.rec.Entry.IsAlias() {
-		if _, bad := s.bad[it.rec.Entry.Address]; bad {
+		if _, bad := s.spoilt[it.rec.Entry.Address]; bad {
 			return fmt.Errorf("%w: the equal block it would share was quarantined meanwhile; put it again", ErrShed)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/sealstone/sealstone/engine/index"
@@ -154,6 +155,7 @@ func (s *Store) evict(ctx context.Context, victim *segment) error {
 	s.mu.Lock()
 	s.evictOpen = 0
 	delete(s.segs, victim.id)
+	maps.DeleteFunc(s.spoilt, func(a disk.Address, _ struct{}) bool { return a.Segment == victim.id })
 	s.progressLocked()
 	s.mu.Unlock()
 	s.used.forget(victim.id)

@@ -60,7 +60,7 @@ func newStore(dir string, o Options) *Store {
 		slots: make(chan struct{}, opsMax), queue: newSubmitQueue(o.SubmitQueue),
 		events: newEventRing(o.OnEvent), overlay: newOverlay(),
 		inflight: map[index.Key]*inflightPut{}, spaces: map[uint32]*space{}, segs: map[uint64]*segment{},
-		bad: map[disk.Address]struct{}{}, moved: make(chan struct{}), live: map[uint64]int64{},
+		bad: map[disk.Address]struct{}{}, spoilt: map[disk.Address]struct{}{}, moved: make(chan struct{}), live: map[uint64]int64{},
 		evictMu: newCtxMutex(), closeMu: newCtxMutex(), rollMu: [2]ctxMutex{newCtxMutex(), newCtxMutex()},
 		stop: make(chan struct{}), kickSync: make(chan struct{}, 1), kickApply: make(chan struct{}, 1), kickEvict: make(chan struct{}, 1),
 		closeFS: func() error { return nil },

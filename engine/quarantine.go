@@ -87,7 +87,7 @@ func (s *Store) quarantine(k index.Key, e index.Entry, reason string) {
 	}})
 	s.mu.Lock()
 	if err == nil {
-		s.bad[e.Address] = struct{}{}
+		s.bad[e.Address], s.spoilt[e.Address] = struct{}{}, struct{}{}
 		err = s.logLocked(&record{Kind: recordQuarantine, Key: k, Entry: e})
 	}
 	if err != nil {

@@ -53,7 +53,7 @@ func (s *Store) beGuest(a disk.Address, purpose int) *segment {
 	if seg == nil || seg.evicted {
 		return nil
 	}
-	if _, bad := s.bad[a]; purpose == guestShares && (bad || seg.victim) {
+	if _, bad := s.spoilt[a]; purpose == guestShares && (bad || seg.victim) {
 		return nil
 	}
 	seg.guests++

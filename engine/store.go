@@ -66,10 +66,13 @@ type Store struct {
 	segIDBound   uint64
 	spaces       map[uint32]*space
 	segs         map[uint64]*segment
-	active       [2]*segment // by class
-	bad          map[disk.Address]struct{}
-	broken       error         // a sync or a log write failed: no more writes
-	moved        chan struct{} // closed and replaced when mark or applied move
+	active       [2]*segment               // by class
+	bad          map[disk.Address]struct{} // quarantine logged, not applied
+	// spoilt are addresses quarantined since Open: their tombstones last, so
+	// they are not shared even after the record is applied (rule shareguard).
+	spoilt map[disk.Address]struct{}
+	broken error         // a sync or a log write failed: no more writes
+	moved  chan struct{} // closed and replaced when mark or applied move
 
 	syncMu  sync.Mutex // one group sync at a time
 	applyMu sync.Mutex // one applier at a time
