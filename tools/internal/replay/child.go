@@ -3,11 +3,13 @@ package replay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"sync"
 
+	"github.com/sealstone/sealstone/engine"
 	"github.com/sealstone/sealstone/tools/internal/blockgen"
 	"github.com/sealstone/sealstone/tools/internal/trace"
 )
@@ -32,11 +34,18 @@ func RunChild(ctx context.Context, in io.Reader, out io.Writer, open func(contex
 	c.Open = open
 	ch := &child{ctx: ctx, out: json.NewEncoder(out)}
 	err := ch.run(ctx, c)
-	if err != nil {
-		ch.send(message{Kind: msgError, Text: err.Error()})
+	if err == nil {
+		return nil
+	}
+	told := message{Kind: msgError, Text: err.Error(), Locked: errors.Is(err, engine.ErrLocked)}
+	if ch.send(told) == nil {
+		return fmt.Errorf("%w: %w", ErrReported, err)
 	}
 	return err
 }
+
+// ErrReported: the parent knows of the error that this wraps.
+var ErrReported = errors.New("replay: told the parent")
 
 // child tells the parent what happens. It is the observer of its replay.
 type child struct {

@@ -1,5 +1,7 @@
 package replay
 
+import "github.com/sealstone/sealstone/engine"
+
 // The kinds of messages from the child to the parent, in the order in which
 // things happen. A message is one line of JSON.
 const (
@@ -23,4 +25,17 @@ type message struct {
 	// was evicted, and not with each message, since a store has to work them out.
 	Counters *Counters `json:",omitempty"`
 	Text     string    `json:",omitempty"`
+	Locked   bool      `json:",omitempty"` // the error is that the store is in use
+}
+
+// childError is what a child gave up with.
+type childError struct {
+	text   string
+	locked bool
+}
+
+func (e *childError) Error() string { return ErrChild.Error() + ": " + e.text }
+
+func (e *childError) Is(target error) bool {
+	return target == ErrChild || e.locked && target == engine.ErrLocked
 }

@@ -72,7 +72,7 @@ func (r *run) follow(out io.Reader, books *ledger, kill func() error) error {
 		case err != nil:
 			return fmt.Errorf("%w: its messages ended before it was killed: %v", ErrChild, err)
 		case m.Kind == msgError:
-			return fmt.Errorf("%w: %s", ErrChild, m.Text)
+			return &childError{m.Text, m.Locked}
 		case m.Kind == msgEnd && !killed:
 			return fmt.Errorf("%w: no put began after request %d; choose a smaller kill-after", ErrChild, r.config.KillAfter)
 		}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -110,7 +111,11 @@ func newReplayChild(env *environment) *cobra.Command {
 		Short:  "The process that replay --kill-after kills",
 		Args:   noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return replay.RunChild(cmd.Context(), env.stdin, env.stdout, replay.OpenEngine)
+			err := replay.RunChild(cmd.Context(), env.stdin, env.stdout, replay.OpenEngine)
+			if errors.Is(err, replay.ErrReported) {
+				return exitStatus(exitError) // the parent says it
+			}
+			return err
 		},
 	}
 }

@@ -154,9 +154,11 @@ func TestReplayLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close(t.Context())
-	status, _, errs := run(t, "replay", writeTrace(t, 2), "--dir", dir)
-	if status != exitLocked || !strings.Contains(errs, "LOCK") {
-		t.Errorf("status %d, %q; want %d", status, errs, exitLocked)
+	for _, more := range [][]string{nil, {"--kill-after", "1"}} {
+		status, _, errs := run(t, append([]string{"replay", writeTrace(t, 2), "--dir", dir}, more...)...)
+		if status != exitLocked || !strings.Contains(errs, "LOCK") || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%v: status %d, %q; want %d", more, status, errs, exitLocked)
+		}
 	}
 }
 
