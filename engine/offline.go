@@ -24,7 +24,8 @@ type offline struct {
 	// merely absent has indexAbsent set beside it.
 	indexErr    error
 	indexAbsent bool
-	changes     *changes
+	logLost     string   // why the log counts as lost, or ""
+	changes     *changes // nil if the index will be rebuilt
 }
 
 // openOffline opens the store in dir. Errors: ErrLocked, ErrNoStore,
@@ -107,11 +108,12 @@ func (f *offline) openRecords() error {
 			f.indexErr = err
 		}
 	}
-	if f.indexErr != nil {
-		f.rec.lose(f.indexErr.Error())
-	}
 	if err := f.rec.readLog(); err != nil {
 		return err
+	}
+	f.logLost = f.rec.lost
+	if f.indexErr != nil {
+		f.rec.lost = f.indexErr.Error()
 	}
 	if f.rec.lost != "" {
 		return nil

@@ -1,0 +1,171 @@
+package index
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sealstone/sealstone/internal/sums"
+	"github.com/sealstone/sealstone/tiers/disk"
+)
+
+// maxProblems bounds what a check lists; what follows is counted only.
+const maxProblems = 1000
+
+// Problem is a disagreement between records of the index.
+type Problem struct {
+	Segment uint64 // that it is about, or 0
+	Key     Key    // that it is about, or zero
+	Reason  string
+}
+
+// Checked is what a check of the index went through.
+type Checked struct {
+	Keys, Aliases, Refs, Contents int64
+	// Segments are those that any record refers to.
+	Segments map[uint64]bool
+	// Problems are the first of them, ProblemCount is all.
+	Problems     []Problem
+	ProblemCount int64
+}
+
+// Check reads every record and holds them against one another: each reference
+// is that of a key which lies there, each key has its references, live bytes
+// and contents are those of the keys. tenantOf numbers the tenant of a
+// namespace. A record that does not decode fails the index (ErrFailed).
+func (d *DB) Check(ctx context.Context, tenantOf func(namespace uint32) uint32) (*Checked, error) {
+	c, err := call(ctx, d, func() (*Checked, error) {
+		k := checker{d: d, ctx: ctx, tenantOf: tenantOf, out: &Checked{Segments: map[uint64]bool{}}, live: map[uint64]int64{}}
+		return k.out, errors.Join(k.keys(), k.refs(), k.liveBytes(), k.contents())
+	})
+	return c, d.noteDamage(err)
+}
+
+type checker struct {
+	d        *DB
+	ctx      context.Context
+	tenantOf func(uint32) uint32
+	out      *Checked
+	live     map[uint64]int64 // computed
+	counted  disk.Address     // the last address whose bytes are in live
+}
+
+func (c *checker) problem(segment uint64, k Key, format string, args ...any) {
+	if c.out.ProblemCount++; c.out.ProblemCount <= maxProblems {
+		c.out.Problems = append(c.out.Problems, Problem{segment, k, fmt.Sprintf(format, args...)})
+	}
+}
+
+// each reads the records of a kind.
+func (c *checker) each(kind byte, fn func(k, v []byte) error) error {
+	return c.d.scan(kind, func(k, v []byte) error {
+		if err := c.ctx.Err(); err != nil {
+			return err
+		}
+		return fn(k, v)
+	})
+}
+
+func (c *checker) keys() error {
+	return c.each(kindKey, func(k, v []byte) error {
+		e, err := decodeEntry(v)
+		if err != nil {
+			return err
+		}
+		c.out.Keys++
+		if e.IsAlias() {
+			c.out.Aliases++
+		}
+		return nil
+	})
+}
+
+// refs finds every reference's key. There are as many as the keys need, and
+// each is one that its key needs, so none is missing.
+func (c *checker) refs() error {
+	err := c.each(kindRef, func(p, _ []byte) error {
+		at, k, err := decodeRef(p)
+		if err != nil {
+			return err
+		}
+		c.out.Refs++
+		c.out.Segments[at.Segment] = true
+		found, err := c.d.get(c.d.db, []Key{k}, false)
+		if err != nil {
+			return err
+		}
+		e := found[0]
+		switch {
+		case !e.OK:
+			c.problem(at.Segment, k, "a reference at %v is of a key that is not there", at)
+		case e.Address == at:
+			if c.counted != at {
+				c.counted = at
+				c.live[at.Segment] += e.Bytes()
+			}
+		case !e.IsAlias() || e.Own.Address != at:
+			c.problem(at.Segment, k, "a reference at %v is of a key that lies at %v", at, e.Address)
+		}
+		return nil
+	})
+	if want := c.out.Keys + c.out.Aliases; err == nil && c.out.Refs != want {
+		c.problem(0, Key{}, "%d references, the keys need %d", c.out.Refs, want)
+	}
+	return err
+}
+
+func (c *checker) liveBytes() error {
+	err := c.each(kindSegment, func(k, v []byte) error {
+		if len(k) != 9 || len(v) != 8 {
+			return errBadRecord
+		}
+		segment := binary.BigEndian.Uint64(k[1:])
+		c.out.Segments[segment] = true
+		if got := int64(binary.LittleEndian.Uint64(v)); got != c.live[segment] {
+			c.problem(segment, Key{}, "%d live bytes recorded, the keys have %d", got, c.live[segment])
+		}
+		delete(c.live, segment)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for segment, n := range c.live {
+		c.problem(segment, Key{}, "no live bytes recorded, the keys have %d", n)
+	}
+	return nil
+}
+
+// contents checks that each content is one that a key of the tenant has, at
+// that place.
+func (c *checker) contents() error {
+	return c.each(kindContent, func(p, v []byte) error {
+		if len(p) != 1+4+len(sums.ContentID{}) {
+			return errBadRecord
+		}
+		tenant, id := binary.BigEndian.Uint32(p[1:]), sums.ContentID(p[5:])
+		content, err := decodeContent(v)
+		if err != nil {
+			return err
+		}
+		c.out.Contents++
+		return c.content(c.d.db, tenant, id, content)
+	})
+}
+
+func (c *checker) content(r pebble.Reader, tenant uint32, id sums.ContentID, content Content) error {
+	keys, err := c.d.referrers(r, content.Address)
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if k.ContentID == id && k.Extent == content.Extent && c.tenantOf(k.Namespace) == tenant {
+			return nil
+		}
+	}
+	c.problem(content.Address.Segment, Key{}, "content %x of tenant %d is recorded at %v, where no key of the tenant has it", id, tenant, content.Address)
+	return nil
+}

@@ -1,0 +1,222 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/sealstone/sealstone/engine/index"
+	"github.com/sealstone/sealstone/internal/sums"
+	"github.com/sealstone/sealstone/tiers/disk"
+)
+
+// fault is what is wrong with an extent.
+type fault struct {
+	kind   DamageKind // padding, unreadable, or empty: the extent itself
+	offset int64
+	reason string
+}
+
+// expected verifies an extent that must be there.
+func (w *segmentWalk) expected(x *expected) error {
+	w.extentFollows()
+	e, bad := w.expectedHeader(x)
+	if bad == nil {
+		w.agree(x, e)
+		if e.Codec != disk.CodecRaw {
+			return fmt.Errorf("%w: %s page %d: codec %d", ErrUnsupported, w.file(), x.page, e.Codec)
+		}
+		bad = w.payload(e)
+	}
+	w.count(x)
+	if bad == nil {
+		return nil
+	}
+	if x.kind() == DamageDead && w.tombs[x.page] == disk.TombstoneQuarantine {
+		w.sum.QuarantinedExtents++
+		return nil
+	}
+	d := x.damage(x.kind(), w.i.ID)
+	if bad.kind != "" {
+		d.Kind = bad.kind
+	}
+	d.Offset, d.Reason = bad.offset, bad.reason
+	w.v.out.add(d)
+	return nil
+}
+
+func (w *segmentWalk) count(x *expected) {
+	n := int64(x.pages) * disk.PageBytes
+	switch x.kind() {
+	case DamageBlock:
+		w.sum.LiveExtents++
+		w.sum.LiveBytes += n
+	case DamageAlias:
+		w.sum.AliasExtents++
+		w.sum.AliasBytes += n
+	default:
+		w.sum.DeadExtents++
+		w.sum.DeadBytes += n
+	}
+}
+
+// expectedHeader reads and proves the header of an extent.
+func (w *segmentWalk) expectedHeader(x *expected) (*disk.Extent, *fault) {
+	at := disk.Address{Segment: w.i.ID, Page: x.page}
+	if x.headerPages == 0 || x.headerPages > disk.MaxHeaderPages {
+		return nil, &fault{offset: at.Offset(), reason: fmt.Sprintf("the index says %d header pages", x.headerPages)}
+	}
+	p, err := w.win.bytes(at.Offset(), int(x.headerPages)*disk.PageBytes)
+	if err != nil {
+		return nil, readFault(at.Offset(), "extent header", err)
+	}
+	e, err := disk.DecodeExtentExpect(p, w.v.s.key, x.headerSum, at, w.v.s.uuid)
+	var c *disk.CorruptError
+	switch {
+	case errors.As(err, &c):
+		return nil, &fault{offset: c.Offset, reason: reasonOf(c)}
+	case err != nil:
+		return nil, &fault{offset: at.Offset(), reason: err.Error()}
+	}
+	if e.HeaderPages != x.headerPages || uint32(e.Pages()) != x.pages {
+		return nil, &fault{offset: at.Offset(), reason: fmt.Sprintf("the header says %d+%d pages, the index %d in all", e.HeaderPages, e.PayloadPages, x.pages)}
+	}
+	return e, nil
+}
+
+func readFault(off int64, what string, err error) *fault {
+	f := &fault{offset: off, reason: what + ": " + err.Error()}
+	if !errors.Is(err, errCut) {
+		f.kind = DamageUnreadable
+	}
+	return f
+}
+
+// payload verifies every chunk, the chain up to the content id, and that the
+// fill between planes is zero. It goes on behind a bad chunk to count them.
+func (w *segmentWalk) payload(e *disk.Extent) *fault {
+	var first, padding *fault
+	if !chainHolds(e) {
+		first = &fault{offset: e.Address.Offset(), reason: "the content id is not that of the chunk sums"}
+	}
+	if e.Kind == disk.KindAlias {
+		return first
+	}
+	base := e.Address.Offset() + int64(e.HeaderPages)*disk.PageBytes
+	bad := 0
+	for i := range e.Chunks {
+		_, off, n := e.ChunkSpan(i)
+		p, err := w.win.bytes(base+off, (n+disk.PageBytes-1)&^(disk.PageBytes-1))
+		if err != nil {
+			if first == nil {
+				first = readFault(base+off, fmt.Sprintf("chunk %d of %d", i, len(e.Chunks)), err)
+			}
+			break
+		}
+		if got := sums.Chunk(p[:n]); got != e.Chunks[i].RawSum {
+			bad++
+			if first == nil {
+				first = &fault{offset: base + off, reason: fmt.Sprintf("chunk %d of %d: sum %016x, the header says %016x", i, len(e.Chunks), got, e.Chunks[i].RawSum)}
+			}
+		}
+		if padding == nil && !allZero(p[n:]) {
+			padding = &fault{kind: DamagePadding, offset: base + off + int64(n), reason: "the fill behind a plane is not zero"}
+		}
+	}
+	if bad > 1 {
+		first.reason += fmt.Sprintf(" (%d chunks are bad)", bad)
+	}
+	if first != nil {
+		return first
+	}
+	return padding
+}
+
+func chainHolds(e *disk.Extent) bool {
+	lens := make([]int64, len(e.Planes))
+	for i := range e.Planes {
+		lens[i] = e.Planes[i].RawBytes
+	}
+	raw := make([]uint64, len(e.Chunks))
+	for i := range e.Chunks {
+		raw[i] = e.Chunks[i].RawSum
+	}
+	return sums.Content(lens, raw) == e.ContentID
+}
+
+// agree compares what the index and the footer say of an extent with its
+// header, which was proven by the index's sum.
+func (w *segmentWalk) agree(x *expected, e *disk.Extent) {
+	if x.footer == nil && w.i.Sealed && !w.badFooter {
+		d := x.damage(DamageFooter, w.i.ID)
+		d.Offset, d.Reason = int64(w.endPage)*disk.PageBytes, "the footer does not list an extent that is in use"
+		w.v.out.add(d)
+	}
+	if x.footer != nil && !sameEntry(x.footer, disk.EntryOf(e, x.headerSum)) {
+		d := x.damage(DamageFooter, w.i.ID)
+		d.Offset, d.Reason = int64(w.endPage)*disk.PageBytes, "the footer's entry is not that of the extent"
+		w.v.out.add(d)
+	}
+	for i := range x.blocks {
+		w.agreeKey(x, &x.blocks[i], e, disk.KindFull)
+	}
+	if x.alias != nil {
+		w.agreeKey(x, x.alias, e, disk.KindAlias)
+	}
+}
+
+// agreeKey compares a key's entry with the header that it leads to. Bytes that
+// are shared stand under somebody else's key.
+func (w *segmentWalk) agreeKey(x *expected, k *index.KeyEntry, e *disk.Extent, kind disk.Kind) {
+	own := kind == disk.KindAlias || !k.IsAlias()
+	reason := ""
+	switch {
+	case e.Kind != kind:
+		reason = fmt.Sprintf("a %v extent in place of a %v one", e.Kind, kind)
+	case e.ContentID != k.ContentID || e.RawBytes() != k.RawBytes:
+		reason = fmt.Sprintf("content %x of %d bytes, the index says %x of %d", e.ContentID, e.RawBytes(), k.ContentID, k.RawBytes)
+	case own && (e.Namespace != k.Namespace || string(e.Hash) != k.Hash):
+		reason = fmt.Sprintf("the extent is of block %x in namespace %d", e.Hash, e.Namespace)
+	case own && (e.Seq != k.Seq || e.Depth != k.Depth):
+		reason = fmt.Sprintf("sequence %d and depth %d, the index says %d and %d", e.Seq, e.Depth, k.Seq, k.Depth)
+	default:
+		return
+	}
+	w.v.out.add(Damage{Kind: x.kind(), File: w.file(), Offset: int64(x.page) * disk.PageBytes, Segment: w.i.ID, Page: x.page,
+		Namespace: k.Namespace, Hash: fmt.Sprintf("%x", k.Hash), Blocks: 1, Reason: reason})
+}
+
+func sameEntry(a *disk.FooterEntry, b disk.FooterEntry) bool {
+	return a.Page == b.Page && a.HeaderPages == b.HeaderPages && a.PayloadPages == b.PayloadPages && a.Kind == b.Kind &&
+		a.Namespace == b.Namespace && a.Depth == b.Depth && a.Seq == b.Seq && a.HeaderSum == b.HeaderSum &&
+		a.ContentID == b.ContentID && a.RawBytes == b.RawBytes && bytes.Equal(a.Hash, b.Hash) && bytes.Equal(a.Parent, b.Parent)
+}
+
+// orphan looks at an extent that neither index nor footer knows: dropped, or
+// never logged, or never durable. If it does not verify it counts as torn by a
+// power cut; that it was whole once nothing proves.
+func (w *segmentWalk) orphan(e *disk.Extent) error {
+	w.extentFollows()
+	if e.Codec != disk.CodecRaw {
+		return fmt.Errorf("%w: %s page %d: codec %d", ErrUnsupported, w.file(), e.Address.Page, e.Codec)
+	}
+	w.sum.DeadBytes += int64(e.Pages()) * disk.PageBytes
+	if bad := w.payload(e); bad != nil && bad.kind != DamagePadding {
+		w.sum.TornExtents++
+		return nil
+	}
+	w.sum.DeadExtents++
+	return nil
+}
+
+func allZero(p []byte) bool {
+	const step = 4096
+	var zero [step]byte
+	for len(p) > step {
+		if !bytes.Equal(p[:step], zero[:]) {
+			return false
+		}
+		p = p[step:]
+	}
+	return bytes.Equal(p, zero[:len(p)])
+}
