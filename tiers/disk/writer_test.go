@@ -301,6 +301,53 @@ func TestSealKeepsToItsSegment(t *testing.T) {
 	}
 }
 
+// TestSealOrder: data durable, footer, footer durable, cut, cut durable. So a
+// file that ends in a trailer has all that its footer lists.
+func TestSealOrder(t *testing.T) {
+	var ops []string
+	hooked := vfs.WithHook(vfs.NewMem(), func(op vfs.Op) error {
+		if op.Mutates() && op.Name == SegmentName(1) {
+			ops = append(ops, op.Kind.String())
+		}
+		return nil
+	})
+	want := []string{"sync", "write", "sync", "truncate", "sync"}
+	v := openTestVolume(t, testOptions(hooked))
+	w := create(t, v, 1)
+	mustPut(t, w, 1, 100)
+	ops = nil
+	must(t, w.Seal(w.Entries()))
+	if !slices.Equal(ops, want) {
+		t.Errorf("Seal did %v, want %v", ops, want)
+	}
+	must(t, v.Unlink(1))
+	w = create(t, v, 1)
+	mustPut(t, w, 1, 100)
+	must(t, w.Close())
+	ops = nil
+	must(t, v.SealOld(1, nil))
+	if !slices.Equal(ops, want) {
+		t.Errorf("SealOld did %v, want %v", ops, want)
+	}
+}
+
+// TestHoleGivesFooterRoomBack: a failed extent keeps its pages, and not its
+// place in the footer.
+func TestHoleGivesFooterRoomBack(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	o.SegmentBytes = 16 * PageBytes
+	v := openTestVolume(t, o)
+	w := create(t, v, 1)
+	for n := range 3 {
+		page, ok := w.Reserve(1, 8*PageBytes)
+		if !ok {
+			t.Fatalf("no room for the footer of extent %d", n)
+		}
+		must(t, w.Done(page, nil))
+	}
+	must(t, w.Seal(nil))
+}
+
 // TestPoisonEndsWaitingSync: a sync that waits for a reservation does not wait
 // on when the writer fails.
 func TestPoisonEndsWaitingSync(t *testing.T) {
