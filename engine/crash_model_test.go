@@ -28,8 +28,8 @@ type modelKey struct {
 	content int
 	durable bool // acknowledged as surviving a power cut
 	mayMiss bool // evicted, or quarantined with another key's bytes: absence is allowed
-	// dropTried: a drop of this put ended without an answer; it may take
-	// effect at any later crash (its tombstone is there), or never.
+	// dropTried: a drop or quarantine of this put ended without an answer; it
+	// may take effect at any later crash (its tombstone is there), or never.
 	dropTried bool
 	gone      bool // known to be evicted: it must not come back
 	// An operation under way.
@@ -320,7 +320,7 @@ func (d *driver) quarantine(k int) {
 	d.s.storm.reset()
 	d.m.all(func(mk *modelKey) {
 		if mk.set && mk.content == d.m.keys[k].content {
-			mk.mayMiss = true
+			mk.mayMiss, mk.dropTried = true, true
 		}
 	})
 	d.s.quarantine(index.Key{Namespace: d.n.info.Number, Hash: string(hashOf(k))}, found[0].entry, "test")
@@ -337,7 +337,7 @@ func (d *driver) quarantine(k int) {
 			if status == StatusMiss && mk.mayMiss && !mk.gone {
 				mk.set = false
 			} else if !mk.gone {
-				mk.mayMiss = false
+				mk.mayMiss, mk.dropTried = false, false
 			}
 		})
 	}
@@ -478,5 +478,33 @@ func crashHistory(t *testing.T, seed uint64) {
 		state = runUntilCrash(t, rng, state.fs, state.m, plan, lostLog, fmt.Sprintf("seed %d life %d", seed, life))
 		lostLog = plan.loseLog
 		log = append(log, state.log...)
+	}
+}
+
+// crashTwice runs a fixed history up to a crash, then crashes the Open that
+// follows before each step-th of its operations.
+func crashTwice(t *testing.T, mode int, plan crashPlan, step uint64) {
+	t.Helper()
+	const seed = 7
+	where := fmt.Sprintf("mode %d crash before operation %d", mode, plan.at)
+	first := runUntilCrash(t, rand.New(rand.NewPCG(seed, 1)), vfs.NewMem(), newModel(modelKeys), plan, false, where)
+	for j := 1 + plan.at%step; ; j += step {
+		left := first.fs.CrashClone(vfs.CrashOptions{KeepAll: true})
+		var clone *vfs.Mem
+		o := modelOptions(vfs.WithHook(left, func(op vfs.Op) error {
+			if op.Mutates() && op.Index == j {
+				clone = left.CrashClone(plan.options)
+			}
+			return nil
+		}))
+		s := mustOpen(t, o)
+		first.m.snapshot(true).check(t, s, mustSpace(t, s), false, where)
+		mustClose(t, s)
+		if clone == nil {
+			return
+		}
+		s = mustOpen(t, modelOptions(clone))
+		first.m.snapshot(true).check(t, s, mustSpace(t, s), false, fmt.Sprintf("%s, and Open before its operation %d", where, j))
+		mustClose(t, s)
 	}
 }
