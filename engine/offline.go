@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/engine/meta"
@@ -51,6 +53,7 @@ func (f *offline) open() error {
 	if err := f.hold(); err != nil {
 		return fmt.Errorf("engine: open %s: %w", f.s.dir, err)
 	}
+	f.s.fs = lookOnlyFS{f.s.fs}
 	m, found, err := meta.Open(f.s.fs, true)
 	f.found = found
 	if err != nil {
@@ -96,7 +99,7 @@ func (f *offline) hold() error {
 func (f *offline) openRecords() error {
 	ctx, cancel := openContext()
 	defer cancel()
-	idx, err := index.Open(ctx, f.s.indexOptions())
+	idx, err := f.openIndex(ctx)
 	switch {
 	case errors.Is(err, index.ErrIncomplete):
 		f.indexErr, f.indexAbsent = err, true
@@ -108,12 +111,14 @@ func (f *offline) openRecords() error {
 			f.indexErr = err
 		}
 	}
+	if f.indexErr != nil {
+		f.rec.lose(f.indexErr.Error()) // before the log, which can not be held against it
+	}
 	if err := f.rec.readLog(); err != nil {
 		return err
 	}
-	f.logLost = f.rec.lost
-	if f.indexErr != nil {
-		f.rec.lost = f.indexErr.Error()
+	if f.indexErr == nil {
+		f.logLost = f.rec.lost
 	}
 	if f.rec.lost != "" {
 		return nil
@@ -124,6 +129,36 @@ func (f *offline) openRecords() error {
 		f.rec.lose(err.Error())
 	}
 	return nil
+}
+
+// openIndex opens the index. One without its manifest is missing rather than
+// damaged: a crash in the wrong moment leaves that.
+func (f *offline) openIndex(ctx context.Context) (*index.DB, error) {
+	names, err := f.s.fs.List(indexDir)
+	if err != nil && !vfs.IsNotExist(err) {
+		return nil, err
+	}
+	if !hasManifest(names) {
+		return nil, fmt.Errorf("%w: %s has no manifest", index.ErrIncomplete, indexDir)
+	}
+	return index.Open(ctx, f.s.indexOptions())
+}
+
+// hasManifest reports whether the markers among the files of the index name
+// manifests that are there. (A power cut may keep the marker's name and lose
+// the manifest's.)
+func hasManifest(names []string) bool {
+	found := false
+	for _, n := range names {
+		if mark, ok := strings.CutPrefix(n, "marker.manifest."); ok {
+			_, manifest, _ := strings.Cut(mark, ".")
+			if !slices.Contains(names, manifest) {
+				return false
+			}
+			found = true
+		}
+	}
+	return found
 }
 
 // close gives everything up.

@@ -3,13 +3,11 @@ package engine
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/sealstone/sealstone/engine/index"
-	"github.com/sealstone/sealstone/internal/vfs"
 	"github.com/sealstone/sealstone/tiers/disk"
 )
 
@@ -148,29 +146,4 @@ func (m expectedSet) claim(k index.KeyEntry, segment uint64) {
 
 func (m expectedSet) sorted() []*expected {
 	return slices.SortedFunc(maps.Values(m), func(a, b *expected) int { return cmp.Compare(a.page, b.page) })
-}
-
-// sidecar reads the tombstones of a segment: the kind at each page. A missing
-// sidecar is reported if the segment has extents, see walk.
-func (v *verifier) sidecar(i disk.SegmentInfo) (map[uint32]disk.TombstoneKind, error) {
-	ts, err := v.s.vol.ReadTombstones(i.ID)
-	switch {
-	case err == nil, vfs.IsNotExist(err):
-	case errors.Is(err, disk.ErrUnsupported):
-		return nil, fmt.Errorf("%w: %w", ErrUnsupported, err)
-	case errors.Is(err, disk.ErrCorrupt):
-		v.out.err(DamageTombstones, disk.SidecarName(i.ID), i.ID, err)
-	default:
-		v.out.err(DamageUnreadable, disk.SidecarName(i.ID), i.ID, err)
-	}
-	kinds := map[uint32]disk.TombstoneKind{}
-	for _, t := range ts {
-		if kinds[t.Page] != disk.TombstoneQuarantine {
-			kinds[t.Page] = t.Kind
-		}
-	}
-	v.out.mu.Lock()
-	v.out.r.Segments.Tombstones += int64(len(ts))
-	v.out.mu.Unlock()
-	return kinds, nil
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/sealstone/sealstone/engine/meta"
 	"github.com/sealstone/sealstone/internal/vfs"
 	"github.com/sealstone/sealstone/tiers/disk"
+	"github.com/sealstone/sealstone/wal"
 )
 
 // metadata reports copies of STORE and NAMESPACES that are not as they should
@@ -61,7 +63,9 @@ func (v *verifier) log() {
 			v.out.err(DamageLog, f.Name, 0, f.Corrupt)
 		}
 	}
-	if !rot && v.logLost != "" {
+	if bad := v.badRecord(); bad != "" {
+		v.out.add(Damage{Kind: DamageLog, File: logDir, Offset: -1, Reason: bad})
+	} else if !rot && v.logLost != "" {
 		v.out.add(Damage{Kind: DamageLog, File: logDir, Offset: -1, Reason: v.logLost})
 	}
 	if st.TornBytes > 0 {
@@ -76,6 +80,21 @@ func (v *verifier) log() {
 			v.out.note("%d log records are behind the durable mark and refer to extents that do not verify: a power cut took them; the next open drops the records", c.unproven)
 		}
 	}
+}
+
+// badRecord finds the first record that does not parse.
+func (v *verifier) badRecord() string {
+	at := wal.LSN(0)
+	_, err := wal.Recover(v.s.logOptions(), 0, func(w wal.Record) error {
+		at = w.LSN
+		_, err := decodeRecord(w.Data)
+		return err
+	})
+	var bad errBadRecord
+	if !errors.As(err, &bad) {
+		return "" // another error has ended openRecords
+	}
+	return fmt.Sprintf("the record at position %d: %s", at, bad.reason)
 }
 
 // index checks the index against itself and returns the segments that its
@@ -120,7 +139,7 @@ func (v *verifier) indexState(st *IndexState) {
 	switch {
 	case v.indexErr != nil && !v.indexAbsent:
 		v.out.add(Damage{Kind: DamageIndex, File: indexFileOf(v.indexErr), Offset: -1, Reason: v.indexErr.Error()})
-	case v.indexAbsent && len(v.s.segs) == 0:
+	case v.indexAbsent && len(v.s.segs) == 0 && len(v.rec.log.Files) == 0:
 		st.Rebuild = "" // a store that was only just made
 	case v.indexAbsent:
 		v.out.note("the index is missing or incomplete and will be rebuilt by the next open")

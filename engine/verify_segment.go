@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sealstone/sealstone/internal/vfs"
 	"github.com/sealstone/sealstone/tiers/disk"
 )
 
@@ -13,9 +14,11 @@ type segmentWalk struct {
 	v     *verifier
 	i     disk.SegmentInfo
 	win   *window
-	want  []*expected // what is left of it
-	tombs map[uint32]disk.TombstoneKind
-	sum   SegmentTotals
+	want  []*expected                   // what is left of it
+	tombs map[uint32]disk.TombstoneKind // by page
+	// sidecarErr says what is wrong with the tombstones' file.
+	sidecarErr error
+	sum        SegmentTotals
 	// endPage is where the extents end: the footer, or the end of the file.
 	endPage   uint32
 	badFooter bool // reported
@@ -37,9 +40,6 @@ func (v *verifier) segment(ctx context.Context, i disk.SegmentInfo) error {
 		return err
 	}
 	defer w.win.buf.Free()
-	if w.tombs, err = v.sidecar(i); err != nil {
-		return err
-	}
 	if err := w.run(ctx); err != nil {
 		return err
 	}
@@ -52,6 +52,9 @@ func (w *segmentWalk) run(ctx context.Context) error {
 	w.header()
 	if errors.Is(w.i.HeaderErr, disk.ErrUnsupported) {
 		return fmt.Errorf("%w: %w", ErrUnsupported, w.i.HeaderErr)
+	}
+	if err := w.sidecar(); err != nil {
+		return err
 	}
 	footer, err := w.footer()
 	if err != nil {
@@ -102,6 +105,23 @@ func (w *segmentWalk) footer() ([]disk.FooterEntry, error) {
 		w.footerDamaged(err)
 	}
 	return entries, nil
+}
+
+// sidecar reads the tombstones of the segment.
+func (w *segmentWalk) sidecar() error {
+	ts, err := w.v.s.vol.ReadTombstones(w.i.ID)
+	if errors.Is(err, disk.ErrUnsupported) {
+		return fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	w.sidecarErr = err
+	w.sum.Tombstones = int64(len(ts))
+	w.tombs = map[uint32]disk.TombstoneKind{}
+	for _, t := range ts {
+		if w.tombs[t.Page] != disk.TombstoneQuarantine {
+			w.tombs[t.Page] = t.Kind
+		}
+	}
+	return nil
 }
 
 func (w *segmentWalk) file() string { return disk.SegmentName(w.i.ID) }
@@ -236,25 +256,43 @@ func (w *segmentWalk) looseFooter(page uint32) uint32 {
 	return uint32(n)
 }
 
-// judgeFile looks at the file as a whole, once it is known what is in it.
+// judgeFile looks at the files as a whole, once it is known what is in them. A
+// segment without extents may be one whose creation a crash has cut off, with
+// parts of either file missing.
 func (w *segmentWalk) judgeFile(listed int) {
-	extents := int64(listed) + w.sum.DeadExtents + w.sum.TornExtents
-	if w.i.HeaderErr != nil && extents > 0 {
-		w.v.out.err(DamageSegment, w.file(), w.i.ID, w.i.HeaderErr)
-	}
-	if extents == 0 {
+	empty := int64(listed)+w.sum.DeadExtents+w.sum.TornExtents == 0
+	w.judgeSidecar(empty)
+	if empty {
 		if w.i.HeaderErr != nil {
 			w.v.out.note("%s was never finished: it has no header and no extents", w.file())
 		}
 		return
 	}
-	if !w.i.HasSidecar {
-		w.v.out.add(Damage{Kind: DamageTombstones, File: disk.SidecarName(w.i.ID), Offset: -1, Segment: w.i.ID, Reason: "the file is missing"})
+	if w.i.HeaderErr != nil {
+		w.v.out.err(DamageSegment, w.file(), w.i.ID, w.i.HeaderErr)
 	}
 	if want := w.v.s.room.segmentBytes; !w.i.Sealed && w.i.SizeBytes < want && !w.badFooter {
 		w.badFooter = true
 		w.v.out.add(Damage{Kind: DamageFooter, File: w.file(), Offset: w.i.SizeBytes, Segment: w.i.ID,
 			Reason: fmt.Sprintf("the file has %d bytes in place of %d and does not end with a trailer: it is cut short, or its last page is damaged", w.i.SizeBytes, want)})
+	}
+}
+
+func (w *segmentWalk) judgeSidecar(empty bool) {
+	name := disk.SidecarName(w.i.ID)
+	var bad *disk.CorruptError
+	switch {
+	case w.sidecarErr == nil:
+	case vfs.IsNotExist(w.sidecarErr):
+		if !empty {
+			w.v.out.add(Damage{Kind: DamageTombstones, File: name, Offset: -1, Segment: w.i.ID, Reason: "the file is missing"})
+		}
+	case errors.As(w.sidecarErr, &bad):
+		if !empty || bad.Offset >= disk.TombstoneHeaderBytes {
+			w.v.out.err(DamageTombstones, name, w.i.ID, w.sidecarErr)
+		}
+	default:
+		w.v.out.err(DamageUnreadable, name, w.i.ID, w.sidecarErr)
 	}
 }
 
@@ -286,6 +324,7 @@ func (w *segmentWalk) report(readBytes int64) {
 	r.Blocks += w.blocks
 	r.ReadBytes += readBytes
 	t.Files++
+	t.Tombstones += s.Tombstones
 	if w.i.Sealed {
 		t.Sealed++
 	}
