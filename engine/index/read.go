@@ -90,7 +90,13 @@ type KeyEntry struct {
 // SegmentKeys lists, in order of address, the keys whose bytes or whose own
 // extent lie in a segment. A key may come twice.
 func (d *DB) SegmentKeys(ctx context.Context, segment uint64) ([]KeyEntry, error) {
-	out, err := call(ctx, d, func() ([]KeyEntry, error) { return d.segmentKeys(d.db, segment) })
+	out, err := call(ctx, d, func() (out []KeyEntry, err error) {
+		// References and entries are read apart: of one state, or a key that is
+		// unbound in between would look like damage.
+		snap := d.db.NewSnapshot()
+		defer func() { err = errors.Join(err, snap.Close()) }()
+		return d.segmentKeys(snap, segment)
+	})
 	return out, d.noteDamage(err)
 }
 
