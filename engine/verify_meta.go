@@ -46,18 +46,10 @@ func metadataKind(file string) DamageKind {
 
 // log reports on the log, which openRecords has read.
 func (v *verifier) log() {
-	rec, st := v.rec.log, &v.out.r.Log
-	st.First, st.End, st.DurableMark = uint64(rec.First), uint64(rec.End), uint64(rec.Mark)
+	v.out.r.Log = v.logState()
+	st := &v.out.r.Log
 	rot := false
-	for i := range rec.Files {
-		f := &rec.Files[i]
-		st.Files++
-		st.Bytes += f.SizeBytes
-		st.Groups += f.Groups
-		st.Records += f.Records
-		if f.Torn != nil {
-			st.TornBytes += f.Torn.DroppedBytes
-		}
+	for _, f := range v.rec.log.Files {
 		if f.Corrupt != nil {
 			rot = true
 			v.out.err(DamageLog, f.Name, 0, f.Corrupt)
@@ -71,14 +63,11 @@ func (v *verifier) log() {
 	if st.TornBytes > 0 {
 		v.out.note("the log has a torn tail of %d bytes, as a crash leaves it", st.TornBytes)
 	}
-	if c := v.changes; c != nil {
-		st.Pending, st.Unproven = c.records, c.unproven
-		if c.records > 0 {
-			v.out.note("%d log records are not in the index yet; the next open applies them", c.records)
-		}
-		if c.unproven > 0 {
-			v.out.note("%d log records are behind the durable mark and refer to extents that do not verify: a power cut took them; the next open drops the records", c.unproven)
-		}
+	if st.Pending > 0 {
+		v.out.note("%d log records are not in the index yet; the next open applies them", st.Pending)
+	}
+	if st.Unproven > 0 {
+		v.out.note("%d log records are behind the durable mark and refer to extents that do not verify: a power cut took them; the next open drops the records", st.Unproven)
 	}
 }
 
