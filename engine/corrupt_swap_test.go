@@ -276,7 +276,7 @@ func TestLaw1StaleSegment(t *testing.T) {
 	})
 }
 
-func TestLaw1OtherStoresSegment(t *testing.T) {
+func TestOtherStoresSegment(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		edit func(*privateOptions)
