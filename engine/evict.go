@@ -23,7 +23,7 @@ func (s *Store) makeRoom(ctx context.Context, class uint8) error {
 		if class == classMoved {
 			return fmt.Errorf("%w: no free segment to move blocks into", ErrShed)
 		}
-		ok, err := s.EvictOnce(ctx)
+		ok, err := s.evictOnce(ctx)
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (s *Store) evictLoop() {
 		ctx, cancel := context.WithTimeout(context.Background(), s.o.CallTimeout)
 		s.refreshIndexBytes(ctx)
 		for !s.roomFor(classFresh, 1) && !s.closing.Load() {
-			if ok, err := s.EvictOnce(ctx); err != nil || !ok {
+			if ok, err := s.evictOnce(ctx); err != nil || !ok {
 				break
 			}
 		}
@@ -75,8 +75,16 @@ func (s *Store) evictLoop() {
 // was written. It returns false if there is none to evict. The context bounds
 // the waits; a pass that was given up is taken up again by the next.
 func (s *Store) EvictOnce(ctx context.Context) (bool, error) {
+	if err := s.begin(); err != nil {
+		return false, err
+	}
+	defer s.ops.done()
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
+	return s.evictOnce(ctx)
+}
+
+func (s *Store) evictOnce(ctx context.Context) (bool, error) {
 	if err := s.evictMu.lock(ctx); err != nil {
 		return false, err
 	}
@@ -291,7 +299,7 @@ func (s *Store) candidates(victim *segment, keys []index.KeyEntry) []*candidate 
 // copyOn copies one extent into the segment of moved blocks and logs the
 // move. The put sequence stays.
 func (s *Store) copyOn(ctx context.Context, c *candidate) error {
-	src, err := s.readExtent(ctx, c.key.Extent)
+	src, err := s.readExtent(ctx, s.movePool.Get, c.key.Extent)
 	if err != nil {
 		if errors.Is(err, ErrCorrupt) {
 			s.quarantine(c.key.Key, c.key.Entry, err.Error())
@@ -309,7 +317,12 @@ func (s *Store) copyOn(ctx context.Context, c *candidate) error {
 	if img != src {
 		defer img.free()
 	}
-	place, err := s.appendExtent(ctx, classMoved, img)
+	place, err := s.appendExtent(classMoved, img)
+	if errors.Is(err, errFull) { // only this pass writes to the class
+		if err = s.roll(ctx, classMoved); err == nil {
+			place, err = s.appendExtent(classMoved, img)
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -343,7 +356,7 @@ func (s *Store) relaid(ctx context.Context, src *image) (*image, error) {
 		src.ext.PlainKey = nil
 		return src, nil
 	}
-	buf, err := s.pool.Get(ctx, want.Pages()*disk.PageBytes)
+	buf, err := s.movePool.Get(ctx, want.Pages()*disk.PageBytes)
 	if err != nil {
 		return nil, fmt.Errorf("%w: buffer for a move: %w", ErrShed, err)
 	}

@@ -191,7 +191,7 @@ func (g *getBatch) failed(i int, k index.Key, e index.Entry, err error) {
 // chunks that are asked for.
 func (g *getBatch) read(ctx context.Context, i int, k index.Key, parts []Part, e index.Entry) error {
 	if g.wantsWhole(parts, e) {
-		img, err := g.s.readExtent(ctx, e.Extent)
+		img, err := g.s.readExtent(ctx, g.s.pool.Get, e.Extent)
 		if err != nil {
 			return err
 		}
@@ -244,27 +244,35 @@ func (g *getBatch) readRanges(ctx context.Context, i int, k index.Key, parts []P
 	if err != nil {
 		return err
 	}
+	// One buffer for all ranges: who waited for a second one while holding the
+	// first could wait for others who do the same.
+	total := int64(0)
+	for _, sp := range spans {
+		total += alignUp(sp.len)
+	}
+	buf, err := g.s.pool.Get(ctx, int(total))
+	if err != nil {
+		return err
+	}
+	defer buf.Free()
 	bufs := make([][]byte, len(spans))
-	verified := int64(0)
+	rest, verified := buf.Bytes(), int64(0)
 	for j, sp := range spans {
-		var buf *aligned.Buffer
-		err := g.s.retryCorrupt(func() (err error) {
-			buf, err = g.readChunks(ctx, ext, e.Extent, sp)
-			return err
-		})
+		bufs[j], rest = rest[:sp.len], rest[alignUp(sp.len):]
+		err := g.s.retryCorrupt(func() error { return g.readChunks(ctx, bufs[j], ext, e.Extent, sp) })
 		if err != nil {
 			return err
 		}
-		defer buf.Free()
-		bufs[j] = buf.Bytes()
 		verified += chunkBytes(ext, sp.first, sp.last)
 	}
 	return g.deliver(i, k, parts, e, ext, nil, bufs, verified)
 }
 
+func alignUp(n int64) int64 { return (n + disk.PageBytes - 1) &^ (disk.PageBytes - 1) }
+
 func (g *getBatch) readHeader(ctx context.Context, k index.Key, e index.Entry) (ext *disk.Extent, err error) {
 	err = g.s.retryCorrupt(func() error {
-		buf, err := g.s.rawRead(ctx, e.Extent, 0, int64(e.HeaderPages)*disk.PageBytes)
+		buf, err := g.s.rawRead(ctx, g.s.pool.Get, e.Extent, 0, int64(e.HeaderPages)*disk.PageBytes)
 		if err != nil {
 			return err
 		}
@@ -277,14 +285,9 @@ func (g *getBatch) readHeader(ctx context.Context, k index.Key, e index.Entry) (
 	return ext, err
 }
 
-func (g *getBatch) readChunks(ctx context.Context, ext *disk.Extent, e index.Extent, sp chunkSpan) (*aligned.Buffer, error) {
-	buf, err := g.s.rawRead(ctx, e, int64(e.HeaderPages)*disk.PageBytes+sp.off, sp.len)
-	if err != nil {
-		return nil, err
+func (g *getBatch) readChunks(ctx context.Context, p []byte, ext *disk.Extent, e index.Extent, sp chunkSpan) error {
+	if err := g.s.readInto(ctx, p, e, int64(e.HeaderPages)*disk.PageBytes+sp.off); err != nil {
+		return err
 	}
-	if err := g.s.verifyChunks(ext, e, buf.Bytes(), sp.off, sp.first, sp.last); err != nil {
-		buf.Free()
-		return nil, err
-	}
-	return buf, nil
+	return g.s.verifyChunks(ext, e, p, sp.off, sp.first, sp.last)
 }

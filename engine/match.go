@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/sealstone/sealstone/engine/index"
@@ -19,12 +20,7 @@ func (n *Namespace) Match(ctx context.Context, hashes [][]byte) (*Lease, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.readable(n); err != nil {
-		return nil, err
-	}
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	found, err := s.lookup(ctx, keys, true)
+	found, err := n.ask(ctx, keys, true)
 	if err != nil {
 		return nil, fmt.Errorf("engine: match: %w", err)
 	}
@@ -70,14 +66,9 @@ func (n *Namespace) each(ctx context.Context, hashes [][]byte, fn func(lookupRes
 		}
 		keys[i] = index.Key{Namespace: n.info.Number, Hash: string(h)}
 	}
-	if err := n.s.readable(n); err != nil {
-		return all((&readableError{err}).status())
-	}
-	ctx, cancel := n.s.bounded(ctx)
-	defer cancel()
-	found, err := n.s.lookup(ctx, keys, false)
+	found, err := n.ask(ctx, keys, false)
 	if err != nil {
-		return all(unanswered(ctx, StatusMiss))
+		return all(askStatus(err))
 	}
 	for i, r := range found {
 		if out[i] != statusNone {
@@ -102,11 +93,32 @@ func (n *Namespace) keys(hashes [][]byte) ([]index.Key, error) {
 	return keys, nil
 }
 
+// ask looks keys up on a goroutine of the store: whatever a device that hangs
+// holds up, the caller can leave when its context ends.
+func (n *Namespace) ask(ctx context.Context, keys []index.Key, stopAtMiss bool) ([]lookupResult, error) {
+	var found []lookupResult
+	var failed error
+	err := n.s.run(ctx, func(ctx context.Context, op *operation) {
+		err := n.s.readable(n)
+		var got []lookupResult
+		if err == nil {
+			if got, err = n.s.lookup(ctx, keys, stopAtMiss); err != nil && ctx.Err() != nil {
+				err = errLeft{err}
+			}
+		}
+		if op.enter() {
+			found, failed = got, err
+			op.exit()
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, failed
+}
+
 // readable returns nil, or why every answer is a miss.
 func (s *Store) readable(n *Namespace) error {
-	if s.closing.Load() {
-		return ErrClosed
-	}
 	if h := s.health.get(); h.State == HealthAllMiss {
 		return fmt.Errorf("%w: %v", ErrMiss, h.Reasons)
 	}
@@ -116,13 +128,12 @@ func (s *Store) readable(n *Namespace) error {
 	return nil
 }
 
-type readableError struct{ err error }
-
-func (e *readableError) status() Status {
-	switch e.err {
-	case ErrClosed:
-		return StatusClosed
-	case ErrEpoch:
+// askStatus is the status of blocks that ask could not look up.
+func askStatus(err error) Status {
+	switch st := statusOfRun(err); {
+	case st != StatusIOError:
+		return st
+	case errors.Is(err, ErrEpoch):
 		return StatusStaleEpoch
 	}
 	return StatusMiss

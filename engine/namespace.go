@@ -64,9 +64,10 @@ func (s *Store) Namespace(ctx context.Context, l Layout, tenant string, o Namesp
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if s.closing.Load() {
-		return nil, ErrClosed
+	if err := s.begin(); err != nil {
+		return nil, err
 	}
+	defer s.ops.done()
 	if err := l.Validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -158,6 +159,10 @@ func (n *Namespace) BumpEpoch(ctx context.Context) (*Namespace, error) {
 		return nil, err
 	}
 	s := n.s
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	defer s.ops.done()
 	if err := s.writable(); err != nil {
 		return nil, err
 	}

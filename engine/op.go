@@ -81,16 +81,24 @@ type errLeft struct{ cause error }
 func (e errLeft) Error() string { return "engine: gave up waiting: " + e.cause.Error() }
 func (e errLeft) Unwrap() error { return e.cause }
 
+// begin counts a call that Close waits for; ops.done ends it.
+func (s *Store) begin() error {
+	s.ops.add()
+	if s.closing.Load() {
+		s.ops.done()
+		return ErrClosed
+	}
+	return nil
+}
+
 // run does work on a goroutine of the store and waits for it, or for ctx. If
 // it returns an error the work was not begun (ErrClosed) or was left behind
 // (errLeft); in the latter case results touched under enter are settled.
 func (s *Store) run(ctx context.Context, work func(ctx context.Context, op *operation)) error {
 	ctx, cancel := s.bounded(ctx)
-	s.ops.add()
-	if s.closing.Load() {
-		s.ops.done()
+	if err := s.begin(); err != nil {
 		cancel()
-		return ErrClosed
+		return err
 	}
 	select {
 	case s.slots <- struct{}{}:
@@ -114,13 +122,10 @@ func (s *Store) run(ctx context.Context, work func(ctx context.Context, op *oper
 		return nil
 	case <-ctx.Done():
 	}
+	// Results that were settled stand; what the work came to after this is
+	// not seen any more, also if it has ended by now.
 	op.leave()
-	select {
-	case <-finished: // it ended while we left: its results stand
-		return nil
-	default:
-		return errLeft{ctx.Err()}
-	}
+	return errLeft{ctx.Err()}
 }
 
 // bounded gives a context without deadline the default one.

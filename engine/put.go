@@ -59,6 +59,8 @@ type putBatch struct {
 	blocks []PutBlock
 	out    []PutResult // the caller's: only under op
 	items  []*putItem
+	// written are not logged yet, logged are not answered yet.
+	written, logged []*putItem
 }
 
 // putItem is one block of a batch that is not decided yet.
@@ -320,9 +322,9 @@ func (p *putBatch) existed(it *putItem, e index.Entry) {
 	p.settle(it, r)
 }
 
-// store writes the extents, then logs all of them in one group.
+// store writes the extents, then logs all of them in one group (in several,
+// where segments fill up in between).
 func (p *putBatch) store(ctx context.Context, mine []*putItem) {
-	written := make([]*putItem, 0, len(mine))
 	for _, it := range mine {
 		if err := ctx.Err(); err != nil {
 			p.fail(it, StatusTimeout, "the context ended before this block's turn", err)
@@ -332,9 +334,11 @@ func (p *putBatch) store(ctx context.Context, mine []*putItem) {
 			p.fail(it, putStatus(err), "", err)
 			continue
 		}
-		written = append(written, it)
+		p.written = append(p.written, it)
 	}
-	logged := p.commit(written)
+	p.commitWritten()
+	logged := p.logged
+	p.logged = nil
 	if len(logged) == 0 {
 		return
 	}
@@ -349,6 +353,12 @@ func (p *putBatch) store(ctx context.Context, mine []*putItem) {
 		}
 		p.settle(it, PutResult{Status: StatusOK, Shared: it.rec.Entry.IsAlias(), Durable: p.o.Durable, WrittenBytes: it.bytes})
 	}
+}
+
+func (p *putBatch) commitWritten() {
+	written := p.written
+	p.written = nil
+	p.logged = append(p.logged, p.commit(written)...)
 }
 
 func putStatus(err error) Status {

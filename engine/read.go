@@ -18,37 +18,51 @@ import (
 // mistakes that the next read does not repeat.
 const readTriesMax = 3
 
+// takeBuffer is where the memory of a read comes from: Pool.Get, or TryGet for
+// those who hold a buffer already and must not wait for a second one.
+type takeBuffer func(ctx context.Context, sizeBytes int) (*aligned.Buffer, error)
+
+func (s *Store) tryBuffer(_ context.Context, sizeBytes int) (*aligned.Buffer, error) {
+	return s.pool.TryGet(sizeBytes)
+}
+
 // rawRead reads n bytes of an extent from byte offset off into a buffer of
-// the store. The memory belongs to the reader until it answers, so the call
-// is not bounded by the caller's context: who wants to leave earlier leaves
-// the operation (see run).
-func (s *Store) rawRead(ctx context.Context, e index.Extent, off, n int64) (*aligned.Buffer, error) {
+// the store.
+func (s *Store) rawRead(ctx context.Context, take takeBuffer, e index.Extent, off, n int64) (*aligned.Buffer, error) {
+	buf, err := take(ctx, int(n))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.readInto(ctx, buf.Bytes()[:n], e, off); err != nil {
+		buf.Free()
+		return nil, err
+	}
+	return buf, nil
+}
+
+// readInto fills p, aligned memory of the store, from byte offset off of an
+// extent. The memory belongs to the reader until it answers, so the call is
+// not bounded by the caller's context: who wants to leave earlier leaves the
+// operation (see run).
+func (s *Store) readInto(ctx context.Context, p []byte, e index.Extent, off int64) error {
 	h, err := s.vol.Acquire(e.Address.Segment)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer h.Release()
-	buf, err := s.pool.Get(ctx, int(n))
-	if err != nil {
-		return nil, err
-	}
 	items := []tiers.Item{{
-		File: h, Offset: e.Address.Offset() + off, Length: int(n),
-		Spans: [][]byte{buf.Bytes()[:n]}, OffHeap: true, WaitForDevice: true,
+		File: h, Offset: e.Address.Offset() + off, Length: len(p),
+		Spans: [][]byte{p}, OffHeap: true, WaitForDevice: true,
 	}}
 	s.o.private.points("read:acquired")
 	err = s.reader.ReadBatch(context.WithoutCancel(ctx), items)
 	if err == nil {
 		err = items[0].Err
 	}
-	if err != nil {
-		buf.Free()
-		if errors.Is(err, io.ErrUnexpectedEOF) { // the file was cut
-			return nil, s.corruptAt(e, off, "the segment ends inside the extent", err)
-		}
-		return nil, err
+	if errors.Is(err, io.ErrUnexpectedEOF) { // the file was cut
+		return s.corruptAt(e, off, "the segment ends inside the extent", err)
 	}
-	return buf, nil
+	return err
 }
 
 func (s *Store) corruptAt(e index.Extent, off int64, reason string, err error) error {
@@ -97,16 +111,16 @@ func chunkBytes(ext *disk.Extent, first, last int) (n int64) {
 }
 
 // readExtent reads a whole extent and verifies all of it.
-func (s *Store) readExtent(ctx context.Context, e index.Extent) (img *image, err error) {
+func (s *Store) readExtent(ctx context.Context, take takeBuffer, e index.Extent) (img *image, err error) {
 	err = s.retryCorrupt(func() error {
-		img, err = s.readExtentOnce(ctx, e)
+		img, err = s.readExtentOnce(ctx, take, e)
 		return err
 	})
 	return img, err
 }
 
-func (s *Store) readExtentOnce(ctx context.Context, e index.Extent) (*image, error) {
-	buf, err := s.rawRead(ctx, e, 0, e.Bytes())
+func (s *Store) readExtentOnce(ctx context.Context, take takeBuffer, e index.Extent) (*image, error) {
+	buf, err := s.rawRead(ctx, take, e, 0, e.Bytes())
 	if err != nil {
 		return nil, err
 	}

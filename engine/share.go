@@ -33,7 +33,6 @@ func (s *Store) shareable(ctx context.Context, it *putItem, img *image) (*index.
 		return nil, nil
 	}
 	it.shared = guest
-	s.count.putShared.Add(1)
 	return &c.Extent, nil
 }
 
@@ -74,7 +73,7 @@ func (s *Store) endGuest(seg **segment) {
 // sameBytes compares the stored extent with the image, plane by plane, after
 // verifying it.
 func (s *Store) sameBytes(ctx context.Context, e index.Extent, img *image) bool {
-	got, err := s.readExtent(ctx, e)
+	got, err := s.readExtent(ctx, s.tryBuffer, e)
 	if err != nil {
 		return false
 	}

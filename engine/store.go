@@ -34,6 +34,7 @@ type Store struct {
 	reader       tiers.Reader
 	pool         *aligned.Pool
 	readerPool   *aligned.Pool // bounce buffers of the reader
+	movePool     *aligned.Pool // of eviction, which must not wait for puts that wait for it
 	strangeBytes int64         // of files in the directory that are not ours
 	slots        chan struct{} // operations running
 	queue        *submitQueue
@@ -138,6 +139,11 @@ type ctxMutex chan struct{}
 func newCtxMutex() ctxMutex { return make(ctxMutex, 1) }
 
 func (m ctxMutex) lock(ctx context.Context) error {
+	select {
+	case m <- struct{}{}: // free: also for a context that has ended
+		return nil
+	default:
+	}
 	select {
 	case m <- struct{}{}:
 		return nil

@@ -139,11 +139,12 @@ func (s *Store) markWhenQuiet(marked wal.LSN) wal.LSN {
 // Flush returns when everything put before it is durable and applied to the
 // index, or the context ended.
 func (s *Store) Flush(ctx context.Context) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.ops.done()
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	if s.closing.Load() {
-		return ErrClosed
-	}
 	return s.flushUpTo(ctx)
 }
 

@@ -62,18 +62,8 @@ func (p *putBatch) write(ctx context.Context, it *putItem) error {
 	if err := img.checkSeal(&p.blocks[it.i]); err != nil {
 		return err
 	}
-	target, err := s.shareable(ctx, it, img)
+	place, target, err := p.place(ctx, it, img)
 	if err != nil {
-		return err
-	}
-	if target != nil {
-		img.ext.Kind, img.ext.Target = disk.KindAlias, target.Address
-		img.ext.PayloadPages = 0
-	}
-	s.o.private.points("put:before-write")
-	place, err := s.appendExtent(ctx, classFresh, img)
-	if err != nil {
-		s.endGuest(&it.shared)
 		return err
 	}
 	it.seg, it.page, it.bytes, it.entry = place.seg, place.extent.Address.Page, place.extent.Bytes(), place.entry
@@ -85,6 +75,43 @@ func (p *putBatch) write(ctx context.Context, it *putItem) error {
 	return nil
 }
 
+// errFull: the active segment is full, and a new one is to be made first.
+var errFull = errors.New("engine: active segment is full")
+
+// place appends the image, or an alias in its stead. To make a new segment it
+// may have to wait for an eviction, which in turn waits for guests of its
+// victim and for extents there that are not logged: so the batch shares
+// nothing and has nothing unlogged while it waits.
+func (p *putBatch) place(ctx context.Context, it *putItem, img *image) (placed, *index.Extent, error) {
+	s, pages := p.s, img.ext.PayloadPages
+	for {
+		target, err := s.shareable(ctx, it, img)
+		if err != nil {
+			return placed{}, nil, err
+		}
+		if target != nil {
+			img.ext.Kind, img.ext.Target, img.ext.PayloadPages = disk.KindAlias, target.Address, 0
+		}
+		s.o.private.points("put:before-write")
+		place, err := s.appendExtent(classFresh, img)
+		if err == nil {
+			if target != nil {
+				s.count.putShared.Add(1)
+			}
+			return place, target, nil
+		}
+		s.endGuest(&it.shared)
+		if !errors.Is(err, errFull) {
+			return placed{}, nil, err
+		}
+		p.commitWritten()
+		if err := s.roll(ctx, classFresh); err != nil {
+			return placed{}, nil, err
+		}
+		img.ext.Kind, img.ext.Target, img.ext.PayloadPages = disk.KindFull, disk.Address{}, pages
+	}
+}
+
 // placed is an extent that was appended.
 type placed struct {
 	seg    *segment
@@ -93,10 +120,11 @@ type placed struct {
 }
 
 // appendExtent writes an image into the active segment of a class. On success
-// the segment counts it as in flight until logged or given up.
-func (s *Store) appendExtent(ctx context.Context, class uint8, img *image) (placed, error) {
+// the segment counts it as in flight until logged or given up. errFull asks
+// for a roll.
+func (s *Store) appendExtent(class uint8, img *image) (placed, error) {
 	ext := &img.ext
-	seg, page, err := s.reserve(ctx, class, ext)
+	seg, page, err := s.reserve(class, ext)
 	if err != nil {
 		return placed{}, err
 	}
@@ -125,31 +153,27 @@ func (s *Store) appendExtent(ctx context.Context, class uint8, img *image) (plac
 	}, entry}, nil
 }
 
-// reserve takes room in the active segment of a class, making a new one when
-// it is full.
-func (s *Store) reserve(ctx context.Context, class uint8, ext *disk.Extent) (*segment, uint32, error) {
+// reserve takes room in the active segment of a class. When that is full it
+// is closed to new extents, and the error is errFull until roll has made
+// another.
+func (s *Store) reserve(class uint8, ext *disk.Extent) (*segment, uint32, error) {
 	need := disk.FooterEntryBytes(len(ext.Hash), len(ext.Parent))
-	for {
-		s.mu.Lock()
-		if s.broken != nil {
-			err := s.broken
-			s.mu.Unlock()
-			return nil, 0, fmt.Errorf("%w: %w", ErrReadOnly, err)
-		}
-		seg := s.active[class]
-		if seg != nil {
-			if page, ok := seg.writer.Reserve(ext.Pages(), need); ok {
-				seg.inflight++
-				s.mu.Unlock()
-				return seg, page, nil
-			}
-			s.retireLocked(seg)
-		}
-		s.mu.Unlock()
-		if err := s.roll(ctx, class); err != nil {
-			return nil, 0, err
-		}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil {
+		return nil, 0, fmt.Errorf("%w: %w", ErrReadOnly, s.broken)
 	}
+	seg := s.active[class]
+	if seg == nil {
+		return nil, 0, errFull
+	}
+	page, ok := seg.writer.Reserve(ext.Pages(), need)
+	if !ok {
+		s.retireLocked(seg)
+		return nil, 0, errFull
+	}
+	seg.inflight++
+	return seg, page, nil
 }
 
 // giveUp ends the reservation of an extent that was not written whole.
