@@ -64,6 +64,10 @@ type DB struct {
 	closing   chan struct{}
 	failedNow chan struct{}
 	closeOnce sync.Once
+	// use is held shared by each call into Pebble, and alone by its end: an
+	// iterator of a call whose caller has left must not outlive Pebble.
+	use  sync.RWMutex
+	gone bool // guarded by use
 }
 
 func (d *DB) pebbleOptions() *pebble.Options {
@@ -137,14 +141,37 @@ func open(ctx context.Context, o Options) (*DB, error) {
 		}
 	}
 	d.pool = newPool(workers, queueLength)
-	db, err := call(ctx, d, func() (*pebble.DB, error) { return pebble.Open(o.Dir, d.pebbleOptions()) })
-	if err != nil {
+	if err := d.openPebble(ctx); err != nil {
 		err = d.classify(err)
 		_ = d.Close(ctx)
 		return nil, err
 	}
-	d.db = db
 	return d, nil
+}
+
+// openPebble opens Pebble on a worker. What comes of it after the caller has
+// left is closed again, or it would hold the directory for good.
+func (d *DB) openPebble(ctx context.Context) error {
+	var mu sync.Mutex
+	var opened *pebble.DB
+	left := false
+	_, err := call(ctx, d, func() (struct{}, error) {
+		db, err := pebble.Open(d.opts.Dir, d.pebbleOptions())
+		if err != nil {
+			return struct{}{}, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if left {
+			return struct{}{}, db.Close()
+		}
+		opened = db
+		return struct{}{}, nil
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	left, d.db = true, opened
+	return err
 }
 
 // classify tells damage from other errors of opening: what is not an error of
@@ -272,7 +299,10 @@ func (d *DB) Close(ctx context.Context) error {
 func (d *DB) close(ctx context.Context) error {
 	err := d.fail.err()
 	if err == nil && d.db != nil {
-		_, err = call(ctx, d, func() (struct{}, error) {
+		_, err = submit(ctx, d, func() (struct{}, error) {
+			d.use.Lock()
+			defer d.use.Unlock()
+			d.gone = true
 			var flushErr error
 			if !d.opts.ReadOnly {
 				flushErr = d.db.Flush()

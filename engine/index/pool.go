@@ -45,6 +45,23 @@ func (p *pool) work() {
 // call runs fn on a worker and waits for it or for the context. fn must not
 // touch memory of the caller after the context may have ended.
 func call[T any](ctx context.Context, d *DB, fn func() (T, error)) (T, error) {
+	if ctx.Err() != nil {
+		var zero T
+		return zero, fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
+	}
+	return submit(ctx, d, func() (T, error) {
+		d.use.RLock()
+		defer d.use.RUnlock()
+		if d.gone {
+			var zero T
+			return zero, ErrClosed
+		}
+		return fn()
+	})
+}
+
+// submit is call without a look at whether Pebble is still there.
+func submit[T any](ctx context.Context, d *DB, fn func() (T, error)) (T, error) {
 	var zero T
 	if err := d.fail.err(); err != nil {
 		return zero, err
@@ -59,11 +76,20 @@ func call[T any](ctx context.Context, d *DB, fn func() (T, error)) (T, error) {
 		done <- answer{v, err}
 	}
 	select {
-	case d.pool.queue <- job:
-	case <-ctx.Done():
-		return zero, fmt.Errorf("%w: queue full: %w", ErrBusy, ctx.Err())
 	case <-d.closing:
 		return zero, ErrClosed
+	default:
+	}
+	select {
+	case d.pool.queue <- job:
+	default:
+		select {
+		case d.pool.queue <- job:
+		case <-ctx.Done():
+			return zero, fmt.Errorf("%w: queue full: %w", ErrBusy, ctx.Err())
+		case <-d.closing:
+			return zero, ErrClosed
+		}
 	}
 	select {
 	case a := <-done:
