@@ -88,8 +88,8 @@ func (w *segmentWalk) footer() ([]disk.FooterEntry, error) {
 	if !w.i.Sealed {
 		return nil, nil
 	}
-	page, err := w.win.bytes(w.i.SizeBytes-disk.PageBytes, disk.PageBytes)
-	if err != nil {
+	page := make([]byte, disk.PageBytes) // beside the window, which only moves on
+	if err := readFullAt(w.win.buffered, page, w.i.SizeBytes-disk.PageBytes); err != nil {
 		w.v.out.err(DamageUnreadable, w.file(), w.i.ID, err)
 		return nil, nil
 	}

@@ -63,6 +63,8 @@ var commands = []func(*environment) *cobra.Command{
 	newDemo,
 	newReplay,
 	newReplayChild,
+	newVerify,
+	newInspect,
 	newBench,
 	newVersion,
 }
