@@ -80,9 +80,6 @@ type GetBlock struct {
 type GetOptions struct {
 	// WantSeal returns each block's seal for the next hop.
 	WantSeal bool
-	// WaitForDevice lets the read go straight into aligned memory made by
-	// NewBuffer; the call then outlives its context until the device answers.
-	WaitForDevice bool
 }
 
 // GetResult is the outcome for one block of a get. Unless Status is OK, the

@@ -154,10 +154,29 @@ func (s *Store) evict(ctx context.Context, victim *segment) error {
 		return err
 	}
 	s.o.private.points("evict:applied")
-	if err := s.vol.Unlink(victim.id); err != nil {
+	if err := s.unlinkVictim(victim); err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.breakLocked(fmt.Sprintf("unlink of segment %d", victim.id), err)
+		return err
+	}
+	gone := countKeys(keys) - moved
+	s.count.evictedSegments.Add(1)
+	s.count.evictedBlocks.Add(int64(gone))
+	s.events.add(s.o.private.now(), EventEvict, fmt.Sprintf("segment %d: %d blocks evicted, %d moved on", victim.id, gone, moved))
+	return nil
+}
+
+// unlinkVictim removes the file of a segment whose EVICT is applied.
+func (s *Store) unlinkVictim(victim *segment) error {
+	s.mu.Lock()
+	w := victim.writer
+	victim.writer = nil
+	s.mu.Unlock()
+	if w != nil { // never sealed; nothing more is written, whatever Close says
+		_ = w.Close()
+	}
+	if err := s.vol.Unlink(victim.id); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -167,10 +186,6 @@ func (s *Store) evict(ctx context.Context, victim *segment) error {
 	s.progressLocked()
 	s.mu.Unlock()
 	s.used.forget(victim.id)
-	gone := countKeys(keys) - moved
-	s.count.evictedSegments.Add(1)
-	s.count.evictedBlocks.Add(int64(gone))
-	s.events.add(s.o.private.now(), EventEvict, fmt.Sprintf("segment %d: %d blocks evicted, %d moved on", victim.id, gone, moved))
 	return nil
 }
 
@@ -257,6 +272,7 @@ func (s *Store) candidates(victim *segment, keys []index.KeyEntry) []*candidate 
 	byAddress := map[disk.Address]*candidate{}
 	now := s.o.private.now()
 	s.mu.Lock()
+	victim.chosen = true
 	for _, k := range keys {
 		if k.Address.Segment != victim.id || k.Seq < s.floorLocked(k.Namespace) {
 			continue

@@ -29,12 +29,31 @@ func (n *Namespace) Match(ctx context.Context, hashes [][]byte) (*Lease, error) 
 		s.used.mark(found[hits].entry.Address)
 		hits++
 	}
+	l := s.leases.grant(s, keys[:hits], found[:hits])
+	// Only after the lease is entered: an eviction that has not chosen yet
+	// what to move on will see it.
+	l.blocks = s.staying(found[:hits])
 	s.count.matchAsked.Add(int64(len(keys)))
-	s.count.matched.Add(int64(hits))
-	if hits < len(keys) {
-		s.ghost.note(keys[hits:])
+	s.count.matched.Add(int64(l.blocks))
+	if l.blocks < len(keys) {
+		s.ghost.note(keys[l.blocks:])
 	}
-	return s.leases.grant(s, keys[:hits], found[:hits]), nil
+	return l, nil
+}
+
+// staying counts the blocks before the first whose segment is about to go: an
+// eviction has chosen what it moves on, and this block is not moved yet.
+func (s *Store) staying(found []lookupResult) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, r := range found {
+		for _, e := range []index.Extent{r.entry.Extent, r.entry.Own} {
+			if seg := s.segs[e.Address.Segment]; seg != nil && seg.chosen {
+				return i
+			}
+		}
+	}
+	return len(found)
 }
 
 // Has tells for each hash whether the block is stored: OK or Miss, in order.

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"sync"
-	"time"
 )
 
 // operation is a put or a get under way. The work runs on a goroutine of the
@@ -134,12 +133,4 @@ func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFun
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, s.o.CallTimeout)
-}
-
-// timeoutIn reports what is left of a context, for waits that need a figure.
-func timeoutIn(ctx context.Context, most time.Duration) time.Duration {
-	if d, ok := ctx.Deadline(); ok {
-		return min(time.Until(d), most)
-	}
-	return most
 }

@@ -78,3 +78,17 @@ func (o *overlay) withdraw(from wal.LSN) {
 		}
 	}
 }
+
+// renumber takes over the positions of records that were logged anew.
+func (o *overlay) renumber(recs []*record) {
+	next := map[index.Key]int{}
+	for _, r := range recs {
+		if r.Kind != recordPut && r.Kind != recordDrop {
+			continue
+		}
+		if ops, i := o.keys[r.Key], next[r.Key]; i < len(ops) {
+			ops[i].lsn = r.lsn
+			next[r.Key] = i + 1
+		}
+	}
+}

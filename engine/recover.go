@@ -287,8 +287,9 @@ func (r *recovery) sealOld() error {
 		if err != nil {
 			return err
 		}
-		if i.SizeBytes <= disk.PageBytes && referred == 0 {
-			// Its creation was cut short: no extent was ever in it.
+		if i.SizeBytes < disk.PageBytes || (i.SizeBytes == disk.PageBytes && referred == 0) {
+			// Its creation was cut short, and no extent was ever in it; or the
+			// file was, and forgetLost says what is lost.
 			if err := s.vol.Unlink(i.ID); err != nil {
 				return err
 			}

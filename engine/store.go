@@ -84,6 +84,8 @@ type Store struct {
 	rollMu   [2]ctxMutex
 
 	indexDiskBytes atomic.Int64
+	resumeDue      time.Time // with resumeWait: when to try to write again
+	resumeWait     time.Duration
 	closing        atomic.Bool
 	closeMu        ctxMutex
 	closed         bool
@@ -123,6 +125,7 @@ type segment struct {
 	// its extents, drops that write to its sidecar.
 	guests   int
 	victim   bool // an eviction pass has begun: nobody shares from it any more
+	chosen   bool // the pass has chosen what it moves on
 	evicted  bool // its EVICT is logged, up to evictEnd
 	evictEnd wal.LSN
 }

@@ -35,13 +35,13 @@ func (s *Store) syncOnce() {
 			break
 		}
 		if err := w.Sync(); err != nil {
-			s.syncFailed("segment", err)
+			s.syncFailed("segment", w, err)
 			return
 		}
 	}
 	s.o.private.points("sync:between")
 	if _, err := s.log.Sync(); err != nil {
-		s.syncFailed("log", err)
+		s.syncFailed("log", nil, err)
 		return
 	}
 	s.count.syncs.Add(1)
@@ -64,20 +64,46 @@ func (s *Store) dirtyLocked() (out []*disk.Writer) {
 
 // syncFailed: what the failed sync covered may be lost whatever a second one
 // says, so it is withdrawn: visible no more, and never applied. Whoever waits
-// for it gets the error. The store is read-only until it is opened again.
-func (s *Store) syncFailed(what string, err error) {
+// for it gets the error. The store is read-only until resume has new files.
+func (s *Store) syncFailed(what string, w *disk.Writer, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	mark := s.mark
+	if w != nil {
+		if seg := s.segs[w.ID()]; seg != nil {
+			s.retireLocked(seg)
+			seg.lost = true
+		}
+	}
 	n := 0
-	for n < len(s.pending) && s.pending[n].end <= mark {
+	for n < len(s.pending) && s.pending[n].end <= s.mark {
 		n++
 	}
+	for _, r := range s.pending[n:] {
+		s.pendingBytes -= r.pendingBytes()
+		if seg := s.segs[r.home()]; seg != nil {
+			seg.pending--
+		}
+		s.undoLocked(r)
+	}
 	s.count.withdrawn.Add(int64(len(s.pending) - n))
-	s.pending = s.pending[:n]
-	s.overlay.withdraw(mark)
+	s.pending = s.pending[:n:n]
+	s.overlay.withdraw(s.mark)
 	s.breakLocked("sync of "+what, err)
 	s.events.add(s.o.private.now(), EventSyncFailed, "sync of "+what+" failed, what it covered is withdrawn: "+err.Error())
+}
+
+// undoLocked takes back what a record did when it was logged, beside the
+// overlay.
+func (s *Store) undoLocked(r *record) {
+	switch r.Kind {
+	case recordQuarantine:
+		delete(s.bad, r.Entry.Address)
+	case recordEvict:
+		s.evictOpen = 0
+		if seg := s.segs[r.Segment]; seg != nil {
+			seg.evicted = false
+		}
+	}
 }
 
 func (s *Store) syncAndApply() {
@@ -99,18 +125,20 @@ func (s *Store) kickIfMuchUnsynced() {
 const quietTime = time.Second
 
 // syncLoop runs group syncs: at least every SyncInterval while there is
-// something to sync, and whenever it is kicked.
+// something to sync, and whenever it is kicked. It also tries to go on after a
+// failure.
 func (s *Store) syncLoop() {
 	defer s.workers.Done()
 	t := time.NewTicker(s.o.SyncInterval)
 	defer t.Stop()
-	var marked wal.LSN
+	var q quiet
 	for {
 		select {
 		case <-s.stop:
 			return
 		case <-t.C:
-			marked = s.markWhenQuiet(marked)
+			s.tryResume(s.o.private.now())
+			s.markWhenQuiet(&q, s.o.private.now())
 		case <-s.kickSync:
 		}
 		s.syncOnce()
@@ -119,21 +147,33 @@ func (s *Store) syncLoop() {
 	}
 }
 
-func (s *Store) markWhenQuiet(marked wal.LSN) wal.LSN {
+// quiet is since when the log has ended where it ends, and whether that is
+// marked in it.
+type quiet struct {
+	end    wal.LSN
+	since  time.Time
+	marked bool
+}
+
+func (s *Store) markWhenQuiet(q *quiet, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	end := s.log.End()
-	if s.broken != nil || s.mark != end || end == marked {
-		return marked
+	if s.broken != nil || s.mark != end || q.end != end {
+		*q = quiet{end: end, since: now}
+		return
+	}
+	if q.marked || now.Sub(q.since) < quietTime {
+		return
 	}
 	if err := s.log.AppendMark(); err != nil {
 		s.breakLocked("log", err)
-		return marked
+		return
 	}
 	// The frame holds no record: what is before it is all there is.
 	s.mark = s.log.End()
+	*q = quiet{end: s.mark, since: now, marked: true}
 	s.progressLocked()
-	return s.mark
 }
 
 // Flush returns when everything put before it is durable and applied to the

@@ -69,7 +69,7 @@ func (e *engineStore) Get(ctx context.Context, blocks []Block) []Result {
 	for i, b := range blocks {
 		gets[i] = engine.GetBlock{Hash: b.Hash, Parts: []engine.Part{{Spans: [][]byte{b.Data}}}}
 	}
-	results := e.namespace.Get(ctx, gets, engine.GetOptions{WaitForDevice: true})
+	results := e.namespace.Get(ctx, gets, engine.GetOptions{})
 	out := make([]Result, len(results))
 	for i, r := range results {
 		out[i] = Result{OK: r.Status == engine.StatusOK, Status: r.Status.String(), Bytes: r.Bytes, Err: r.Err}
