@@ -75,8 +75,8 @@ func TestWedgedFileSystem(t *testing.T) {
 	var wg sync.WaitGroup
 	for range workers + queueLength + 8 {
 		wg.Go(func() {
-			if _, err := d.SegmentKeys(short(t), 1); !errors.Is(err, ErrBusy) {
-				t.Errorf("segment keys: %v", err)
+			if _, err := d.Get(short(t), []Key{keyOf(2)}, false); !errors.Is(err, ErrBusy) {
+				t.Errorf("get: %v", err)
 			}
 		})
 	}

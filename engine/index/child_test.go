@@ -140,6 +140,10 @@ func fatal(kind vfs.OpKind, name string, cause error) error {
 		return err
 	}
 	armed.Store(true)
+	// The rest may be flushed by now.
+	if err := fill(ctx, d, 100, 101); err != nil && !errors.Is(err, ErrFailed) {
+		return err
+	}
 	if err := d.Flush(ctx); !errors.Is(err, ErrFailed) {
 		return fmt.Errorf("flush: %w", err)
 	}
@@ -182,6 +186,9 @@ func trouble(kind vfs.OpKind, name string, cause error) error {
 	}
 	armed.Store(true)
 	begin := time.Now()
+	if err := fill(ctx, d, 100, 101); err != nil { // the rest may be flushed by now
+		return err
+	}
 	if err := within(d.Flush); err == nil {
 		return errors.New("a flush that can not succeed did")
 	}
@@ -208,7 +215,7 @@ func trouble(kind vfs.OpKind, name string, cause error) error {
 	if err := d.Flush(ctx); err != nil {
 		return fmt.Errorf("flush after the trouble: %w", err)
 	}
-	if got, err := d.DurableApplied(ctx); err != nil || got != 100 {
+	if got, err := d.DurableApplied(ctx); err != nil || got != 101 {
 		return fmt.Errorf("durable up to %d: %w", got, err)
 	}
 	if err := d.Trouble(); err != nil {
@@ -296,10 +303,13 @@ func everythingFull() error {
 		return err
 	}
 	mem.SetCapacityBytes(mem.UsedBytes())
+	if err := fill(ctx, d, 100, 101); err != nil {
+		return err
+	}
 	if err := within(d.Flush); err == nil {
 		return errors.New("a flush onto a full disk succeeded")
 	}
-	for i := 100; i < 4000; i += 100 { // until the memtables are full too
+	for i := 200; i < 4000; i += 100 { // until the memtables are full too
 		if err := within(func(ctx context.Context) error { return fill(ctx, d, i, i+100) }); err != nil {
 			break
 		}

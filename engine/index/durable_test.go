@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -105,10 +106,13 @@ func TestCrashAnywhere(t *testing.T) {
 func crashAt(t *testing.T, k uint64) (ops uint64) {
 	t.Helper()
 	mem := vfs.NewMem()
+	var mu sync.Mutex // Pebble works in the background
 	var clones []*vfs.Mem
 	var durable uint64 // what DurableApplied said before the cut
 	said := uint64(0)
 	fs := vfs.WithHook(mem, func(op vfs.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
 		if op.Mutates() {
 			ops = max(ops, op.Index)
 		}
@@ -130,7 +134,9 @@ func crashAt(t *testing.T, k uint64) (ops uint64) {
 		if err != nil || got != lsn {
 			t.Fatalf("durable up to %d after a flush, want %d (%v)", got, lsn, err)
 		}
+		mu.Lock()
 		durable = got
+		mu.Unlock()
 	}
 	mustClose(t, d)
 	for seed, clone := range clones {

@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -81,8 +82,11 @@ func TestReadOnly(t *testing.T) {
 	d := mustCreate(t, fs)
 	setApplied(t, d, 10)
 	mustClose(t, d)
+	var mu sync.Mutex
 	var writes []string
 	o := testOptions(vfs.WithHook(fs, func(op vfs.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
 		if op.Mutates() && op.Kind != vfs.OpLock {
 			writes = append(writes, op.String())
 		}
