@@ -1,0 +1,37 @@
+package engine
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestDocsShowTheBoxes: the encodings in the comments beside the codecs are
+// those of the pages in docs/format.
+func TestDocsShowTheBoxes(t *testing.T) {
+	for _, c := range []struct{ source, after, page string }{
+		{"record.go", "// Encoding of a record", "record.md"},
+		{"index/key.go", "// Keys of the index", "index.md"},
+	} {
+		code, err := os.ReadFile(c.source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc, err := os.ReadFile("../docs/format/" + c.page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, behind, found := strings.Cut(string(code), c.after)
+		var box strings.Builder
+		for line := range strings.Lines(behind) {
+			if row, ok := strings.CutPrefix(line, "//\t"); ok {
+				box.WriteString(row)
+			} else if box.Len() > 0 {
+				break
+			}
+		}
+		if !found || box.Len() == 0 || !strings.Contains(string(doc), box.String()) {
+			t.Errorf("%s does not show the box of %s:\n%s", c.page, c.source, box.String())
+		}
+	}
+}
