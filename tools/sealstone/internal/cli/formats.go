@@ -5,12 +5,14 @@ import (
 	"slices"
 )
 
-// formatVersions are the versions of the artifacts that this build writes.
+// formatVersions are the versions of the artifacts that this build writes. A
+// test compares them with what stands in the files of a store.
 var formatVersions = map[string]uint16{
-	"segment":    1,
 	"log":        1,
-	"store":      1,
 	"namespaces": 1,
+	"segment":    1,
+	"store":      1,
+	"tombstones": 1,
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
