@@ -117,7 +117,7 @@ func parseExtent(p []byte, f Features) (*Extent, error) {
 	e := &Extent{Features: f}
 	getExtentFixed(p, e)
 	if e.Codec > CodecZstd {
-		return nil, &UnsupportedError{What: extentHeader.what, Version: formatVersion, Detail: fmt.Sprintf("codec %d", e.Codec)}
+		return nil, &UnsupportedError{What: extentHeader.what, Version: FormatVersion, Detail: fmt.Sprintf("codec %d", e.Codec)}
 	}
 	n, err := getKeys(p, e)
 	if err != nil {

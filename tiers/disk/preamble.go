@@ -33,8 +33,9 @@ const (
 	sumEnd        = sumOffset + 8
 )
 
-// formatVersion is the version of every artifact that this release writes.
-const formatVersion = 1
+// FormatVersion is the version of every artifact of this package, segments and
+// tombstone files, as this release writes it and the only one that it reads.
+const FormatVersion = 1
 
 // Features are the feature bits of an artifact. A reader refuses an artifact
 // with an unknown bit in Incompat. One with an unknown bit in ROCompat may be
@@ -75,7 +76,7 @@ func (a artifact) begin(dst []byte, f Features) error {
 		return invalidf("encode %s: feature bits %+v are not all known", a.what, f)
 	}
 	copy(dst, a.magic)
-	binary.LittleEndian.PutUint16(dst[versionOffset:], formatVersion)
+	binary.LittleEndian.PutUint16(dst[versionOffset:], FormatVersion)
 	binary.LittleEndian.PutUint32(dst[featureOffset:], f.Incompat)
 	binary.LittleEndian.PutUint32(dst[featureOffset+4:], f.ROCompat)
 	binary.LittleEndian.PutUint32(dst[featureOffset+8:], f.Compat)
@@ -123,7 +124,7 @@ func (a artifact) open(p []byte, k sums.Key) (Features, uint64, error) {
 // features reads version and feature bits of p, whose sum is known to match.
 func (a artifact) features(p []byte) (Features, error) {
 	version := binary.LittleEndian.Uint16(p[versionOffset:])
-	if version != formatVersion {
+	if version != FormatVersion {
 		return Features{}, &UnsupportedError{What: a.what, Version: version}
 	}
 	f := Features{

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 
 	"github.com/sealstone/sealstone/internal/vfs"
@@ -23,7 +24,7 @@ type tombFile struct {
 	err   error      // why it is poisoned
 }
 
-// makeSidecar makes the tombstone file of a new segment: header written and
+// makeSidecar makes the tombstone file of a segment: header written and
 // synced. The caller syncs the directory.
 func (v *Volume) makeSidecar(id uint64) (allocatedBytes int64, err error) {
 	f, err := v.o.FS.Open(SidecarName(id), vfs.ReadWrite|vfs.Create|vfs.Excl)
@@ -79,7 +80,7 @@ func (v *Volume) appendTombstones(id uint64, ts []Tombstone) error {
 	if err := v.findSlot(s, f); err != nil {
 		return err
 	}
-	p, err := v.encodeTombstones(s, ts)
+	p, err := v.encodeTombstones(s.id, ts, s.tombs.next, s.tombs.next)
 	if err != nil {
 		return err
 	}
@@ -131,15 +132,18 @@ func (v *Volume) remakeSidecar(s *segment) error {
 		return err
 	}
 	v.setSidecar(s, allocated)
+	s.tombs.next, s.tombs.known = FirstTombstoneSlot, true
 	v.mu.Lock()
 	s.info.HasSidecar = true
 	v.mu.Unlock()
 	return nil
 }
 
-// findSlot finds the free slot of a sidecar of an earlier run. Damage in it
+// findSlot finds the free slot of a sidecar of an earlier run, and makes whole
+// and durable what that run left: an append of now must be the only one that a
+// power cut can tear, or its trace would pass for damage. Damage in the file
 // is left for ReadTombstones to report: appending stays safe, because nothing
-// in use is overwritten. A header that never made it to the disk is rewritten.
+// in use is overwritten.
 func (v *Volume) findSlot(s *segment, f vfs.File) error {
 	if s.tombs.known {
 		return nil
@@ -148,11 +152,11 @@ func (v *Volume) findSlot(s *segment, f vfs.File) error {
 	if err != nil {
 		return err
 	}
-	_, next, err := DecodeTombstones(p, s.id, v.o.UUID, v.o.Key)
-	if errors.Is(err, ErrUnsupported) {
-		return placed(err, SidecarName(s.id), s.id, 0)
+	scan := scanTombstones(p, s.id, v.o.UUID, v.o.Key)
+	if errors.Is(scan.err, ErrUnsupported) {
+		return placed(scan.err, SidecarName(s.id), s.id, 0)
 	}
-	if err != nil && next == FirstTombstoneSlot && allZero(p) {
+	if allZero(p) { // the header never made it to the disk
 		header := make([]byte, TombstoneHeaderBytes)
 		if err := EncodeTombstoneHeader(header, s.id, v.o.UUID, v.o.Key); err != nil {
 			return err
@@ -161,18 +165,43 @@ func (v *Volume) findSlot(s *segment, f vfs.File) error {
 			return s.tombs.poison(err)
 		}
 	}
-	s.tombs.next, s.tombs.known = next, true
+	if err := v.closeHoles(s, f, scan); err != nil {
+		return err
+	}
+	if err := f.Datasync(); err != nil {
+		return s.tombs.poison(err)
+	}
+	s.tombs.next, s.tombs.known = scan.next, true
 	return nil
 }
 
-func (v *Volume) encodeTombstones(s *segment, ts []Tombstone) ([]byte, error) {
-	if TombstoneOffset(s.tombs.next+len(ts)) > maxSidecarBytes {
+// closeHoles fills the holes of a torn append with copies of its last
+// tombstone, which say nothing new. They are of its batch: a power cut now
+// leaves holes of the same kind.
+func (v *Volume) closeHoles(s *segment, f vfs.File, scan tombScan) error {
+	for _, hole := range scan.torn() {
+		copies := slices.Repeat(scan.found[len(scan.found)-1:], hole.end-hole.first)
+		p, err := v.encodeTombstones(s.id, copies, hole.first, scan.batch)
+		if err != nil {
+			return err
+		}
+		if err := writeFull(f, p, TombstoneOffset(hole.first)); err != nil {
+			return s.tombs.poison(err)
+		}
+	}
+	return nil
+}
+
+// encodeTombstones returns the slots from first on of an append that began at
+// slot batch.
+func (v *Volume) encodeTombstones(id uint64, ts []Tombstone, first, batch int) ([]byte, error) {
+	if TombstoneOffset(first+len(ts)) > maxSidecarBytes {
 		return nil, invalidf("the sidecar would grow beyond %d bytes", maxSidecarBytes)
 	}
 	p := make([]byte, len(ts)*TombstoneSlotBytes)
 	for i, t := range ts {
 		slot := p[i*TombstoneSlotBytes:][:TombstoneSlotBytes]
-		if err := EncodeTombstone(slot, t, s.id, s.tombs.next+i, v.o.Key); err != nil {
+		if err := EncodeTombstone(slot, t, id, first+i, batch, v.o.Key); err != nil {
 			return nil, err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/sealstone/sealstone/internal/sums"
 )
@@ -11,17 +12,19 @@ import (
 // A tombstone file stands beside each segment and dies with it. It is a list
 // of slots of 128 bytes, appended to and never overwritten. A slot never
 // crosses a sector of 512 bytes, so that it is written as a whole or not at
-// all. The file's header takes the first four slots, one sector:
+// all; an append of several slots may be torn between sectors. The file's
+// header takes the first four slots, one sector:
 //
 //	┌─────────────────────────────┐   ┌───────────────────────────────────────┐
 //	│   0  preamble "SLSTTOMB" 32 │   │ 0 kind        1 │ 16 page           4 │
-//	│  32  store uuid          16 │   │ 1 hash length 1 │ 20 zero           4 │
+//	│  32  store uuid          16 │   │ 1 hash length 1 │ 20 batch          4 │
 //	│  48  segment id           8 │   │ 2 zero        2 │ 24 sum            8 │
 //	│  56  zero               456 │   │ 4 namespace   4 │ 32 hash, zero to 96 │
 //	└─────────────────────────────┘   │ 8 put seq     8 │ 96 zero          32 │
 //	                                  └───────────────────────────────────────┘
 //
-// The sum of a slot is keyed and binds segment id and slot number.
+// The batch of a slot is the number of the slot at which its append began. The
+// sum of a slot is keyed and binds segment id and slot number.
 var (
 	tombstoneFile = artifact{"tombstone file header", "SLSTTOMB", sums.DomainTombstoneFile}
 	tombstoneSlot = artifact{what: "tombstone", domain: sums.DomainTombstone}
@@ -36,7 +39,8 @@ const (
 	// counted from the beginning of the file.
 	FirstTombstoneSlot = TombstoneHeaderBytes / TombstoneSlotBytes
 
-	tombHashOffset = 32
+	tombBatchOffset = 20
+	tombHashOffset  = 32
 )
 
 // TombstoneKind says what a tombstone kills.
@@ -108,10 +112,11 @@ func EncodeTombstoneHeader(dst []byte, segment uint64, uuid [16]byte, k sums.Key
 }
 
 // EncodeTombstone writes t into dst, which has TombstoneSlotBytes and is to
-// be written at TombstoneOffset(slot). Errors wrap ErrInvalid.
-func EncodeTombstone(dst []byte, t Tombstone, segment uint64, slot int, k sums.Key) error {
-	if len(dst) != TombstoneSlotBytes || slot < FirstTombstoneSlot {
-		return invalidf("encode tombstone: %d bytes of room for slot %d", len(dst), slot)
+// be written at TombstoneOffset(slot), by an append that began at slot batch.
+// Errors wrap ErrInvalid.
+func EncodeTombstone(dst []byte, t Tombstone, segment uint64, slot, batch int, k sums.Key) error {
+	if len(dst) != TombstoneSlotBytes || batch < FirstTombstoneSlot || slot < batch || slot > math.MaxUint32 {
+		return invalidf("encode tombstone: %d bytes of room for slot %d of a batch from %d", len(dst), slot, batch)
 	}
 	if t.Kind < TombstoneDrop || t.Kind > TombstoneDead {
 		return invalidf("encode tombstone: %v", t.Kind)
@@ -125,6 +130,7 @@ func EncodeTombstone(dst []byte, t Tombstone, segment uint64, slot int, k sums.K
 	binary.LittleEndian.PutUint32(dst[4:], t.Namespace)
 	binary.LittleEndian.PutUint64(dst[8:], t.Seq)
 	binary.LittleEndian.PutUint32(dst[16:], t.Page)
+	binary.LittleEndian.PutUint32(dst[tombBatchOffset:], uint32(batch))
 	copy(dst[tombHashOffset:], t.Hash)
 	binary.LittleEndian.PutUint64(dst[sumOffset:], tombstoneSum(dst, segment, slot, k))
 	return nil
@@ -138,98 +144,38 @@ func tombstoneSum(p []byte, segment uint64, slot int, k sums.Key) uint64 {
 	return k.Sum(tombstoneSlot.domain, place[:], p[:sumOffset], p[sumEnd:])
 }
 
-// DecodeTombstones reads a whole tombstone file. It returns the tombstones in
-// order and the slot behind the last one in use, where the next is written; a
-// last slot that the file's end cuts short counts as unused.
-//
-// With an error (the first one met: ErrCorrupt or ErrUnsupported wrapped) the
-// sound tombstones are returned all the same: a tombstone that is forgotten
-// brings a dropped block back. One that is damaged may have been anything, so
-// the segment must not be used for a rebuild on their word alone.
-func DecodeTombstones(p []byte, segment uint64, uuid [16]byte, k sums.Key) (ts []Tombstone, next int, err error) {
-	err = checkTombstoneHeader(p, segment, uuid, k)
-	next = FirstTombstoneSlot
-	gap := false // a zero slot was passed
-	for slot := FirstTombstoneSlot; (slot+1)*TombstoneSlotBytes <= len(p); slot++ {
-		s := p[slot*TombstoneSlotBytes : (slot+1)*TombstoneSlotBytes]
-		if allZero(s) {
-			gap = true
-			continue
-		}
-		t, slotErr := getTombstone(s, segment, slot, k)
-		if slotErr == nil {
-			ts = append(ts, t)
-		}
-		if slotErr == nil && gap {
-			slotErr = tombstoneSlot.corrupt(ReasonField, fmt.Errorf("an empty slot lies before slot %d", slot))
-		}
-		if err == nil && slotErr != nil {
-			err = atSlot(slotErr, segment, slot)
-		}
-		gap = false
-		next = slot + 1
-	}
-	return ts, next, err
-}
-
-// checkTombstoneHeader checks the file's header, which p begins with.
-func checkTombstoneHeader(p []byte, segment uint64, uuid [16]byte, k sums.Key) error {
-	if len(p) < TombstoneHeaderBytes {
-		return atSlot(tombstoneFile.corrupt(ReasonShort, fmt.Errorf("file of %d bytes", len(p))), segment, 0)
-	}
-	p = p[:TombstoneHeaderBytes]
-	f, _, err := tombstoneFile.open(p, k)
-	if err != nil {
-		return atSlot(err, segment, 0)
-	}
-	gotUUID, gotSegment := [16]byte(p[32:]), binary.LittleEndian.Uint64(p[48:])
-	if gotUUID != uuid || gotSegment != segment {
-		err := fmt.Errorf("of store %x segment %016x, want %x %016x", gotUUID, gotSegment, uuid, segment)
-		return atSlot(tombstoneFile.corrupt(ReasonPlace, err), segment, 0)
-	}
-	if err := tombstoneFile.reserved(p[ownOffset:featureOffset], f, ownOffset); err != nil {
-		return atSlot(err, segment, 0)
-	}
-	return atSlot(tombstoneFile.reserved(p[56:], f, 56), segment, 0)
-}
-
-// getTombstone reads one slot that is in use. The hash does not share memory
-// with p.
-func getTombstone(p []byte, segment uint64, slot int, k sums.Key) (Tombstone, error) {
+// getTombstone reads one slot that is in use, and the slot at which its append
+// began. The hash does not share memory with p.
+func getTombstone(p []byte, segment uint64, slot int, k sums.Key) (t Tombstone, batch int, err error) {
 	if stored, sum := storedSum(p), tombstoneSum(p, segment, slot, k); stored != sum {
-		return Tombstone{}, tombstoneSlot.corrupt(ReasonSum, fmt.Errorf("stored %016x, computed %016x", stored, sum))
+		return t, 0, tombstoneSlot.corrupt(ReasonSum, fmt.Errorf("stored %016x, computed %016x", stored, sum))
 	}
-	t := Tombstone{
+	t = Tombstone{
 		Kind:      TombstoneKind(p[0]),
 		Namespace: binary.LittleEndian.Uint32(p[4:]),
 		Seq:       binary.LittleEndian.Uint64(p[8:]),
 		Page:      binary.LittleEndian.Uint32(p[16:]),
 	}
 	if t.Kind < TombstoneDrop || t.Kind > TombstoneDead {
-		return Tombstone{}, &UnsupportedError{What: tombstoneSlot.what, Version: formatVersion, Detail: t.Kind.String()}
+		return t, 0, &UnsupportedError{What: tombstoneSlot.what, Version: FormatVersion, Detail: t.Kind.String()}
+	}
+	first := binary.LittleEndian.Uint32(p[tombBatchOffset:])
+	if first < FirstTombstoneSlot || int64(first) > int64(slot) {
+		return t, 0, tombstoneSlot.field(tombBatchOffset, "slot %d of a batch from %d", slot, first)
 	}
 	hash := int(p[1])
 	if hash > MaxHashBytes {
-		return Tombstone{}, tombstoneSlot.field(1, "hash of %d bytes", hash)
+		return t, 0, tombstoneSlot.field(1, "hash of %d bytes", hash)
 	}
 	hashEnd := tombHashOffset + hash
-	if !allZero(p[2:4]) || !allZero(p[20:sumOffset]) || !allZero(p[hashEnd:]) {
-		return Tombstone{}, tombstoneSlot.field(2, "reserved bytes are not zero")
+	if !allZero(p[2:4]) || !allZero(p[hashEnd:]) {
+		return t, 0, tombstoneSlot.field(2, "reserved bytes are not zero")
 	}
 	if hash > 0 {
 		t.Hash = bytes.Clone(p[tombHashOffset:hashEnd])
 	}
 	if err := t.check(); err != nil {
-		return Tombstone{}, tombstoneSlot.field(0, "%w", err)
+		return t, 0, tombstoneSlot.field(0, "%w", err)
 	}
-	return t, nil
-}
-
-// atSlot adds to a CorruptError where its bytes were read.
-func atSlot(err error, segment uint64, slot int) error {
-	if c, ok := err.(*CorruptError); ok {
-		c.Segment = segment
-		c.Offset += TombstoneOffset(slot)
-	}
-	return err
+	return t, int(first), nil
 }

@@ -3,6 +3,7 @@ package disk
 import (
 	"bytes"
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,20 +20,30 @@ func testTombstones() []Tombstone {
 	}
 }
 
-func encodedTombstones(t testing.TB, ts []Tombstone) []byte {
+// encodedTombstones is a file of several appends.
+func encodedTombstones(t testing.TB, appends ...[]Tombstone) []byte {
 	t.Helper()
-	p := make([]byte, TombstoneOffset(FirstTombstoneSlot+len(ts)))
-	if err := EncodeTombstoneHeader(p[:TombstoneHeaderBytes], tombSegment, testUUID, testKey); err != nil {
+	p := make([]byte, TombstoneHeaderBytes)
+	if err := EncodeTombstoneHeader(p, tombSegment, testUUID, testKey); err != nil {
 		t.Fatal(err)
 	}
-	for i, ts := range ts {
-		slot := FirstTombstoneSlot + i
-		dst := p[TombstoneOffset(slot):TombstoneOffset(slot+1)]
-		if err := EncodeTombstone(dst, ts, tombSegment, slot, testKey); err != nil {
-			t.Fatal(err)
+	for _, ts := range appends {
+		batch := len(p) / TombstoneSlotBytes
+		for i, x := range ts {
+			dst := make([]byte, TombstoneSlotBytes)
+			if err := EncodeTombstone(dst, x, tombSegment, batch+i, batch, testKey); err != nil {
+				t.Fatal(err)
+			}
+			p = append(p, dst...)
 		}
 	}
 	return p
+}
+
+// twoAppends holds testTombstones: the first two, and then the third.
+func twoAppends(t testing.TB) []byte {
+	ts := testTombstones()
+	return encodedTombstones(t, ts[:2], ts[2:])
 }
 
 func decodeTombstones(p []byte) ([]Tombstone, int, error) {
@@ -45,7 +56,7 @@ func decodeTombstonesErr(p []byte) error {
 }
 
 func TestTombstonesGolden(t *testing.T) {
-	checkGolden(t, "tombstones", encodedTombstones(t, testTombstones()))
+	checkGolden(t, "tombstones", twoAppends(t))
 	got, next, err := decodeTombstones(readGolden(t, "tombstones"))
 	if err != nil || next != FirstTombstoneSlot+3 {
 		t.Fatalf("next slot %d, %v", next, err)
@@ -90,9 +101,13 @@ func TestTombstonesRoundTrip(t *testing.T) {
 		if err := EncodeTombstoneHeader(p, tombSegment, testUUID, testKey); err != nil {
 			t.Fatal(err)
 		}
+		batch := 0
 		for i, ts := range want {
 			slot := seq(1, TombstoneSlotBytes)
-			if err := EncodeTombstone(slot, ts, tombSegment, FirstTombstoneSlot+i, testKey); err != nil {
+			if i == 0 || rapid.Bool().Draw(t, "another append") {
+				batch = FirstTombstoneSlot + i
+			}
+			if err := EncodeTombstone(slot, ts, tombSegment, FirstTombstoneSlot+i, batch, testKey); err != nil {
 				t.Fatal(err)
 			}
 			p = append(p, slot...)
@@ -115,7 +130,7 @@ func TestTombstonesRoundTrip(t *testing.T) {
 
 // A damaged slot is reported and costs that tombstone alone.
 func TestTombstonesFlips(t *testing.T) {
-	p := encodedTombstones(t, testTombstones())
+	p := twoAppends(t)
 	checkFlips(t, p, decodeTombstonesErr)
 	for i := range p {
 		q := bytes.Clone(p)
@@ -145,10 +160,12 @@ func TestTombstonesDamage(t *testing.T) {
 		{"empty file", func(p []byte) []byte { return nil }, nil, 4, ReasonShort, 0},
 		{"part of a header", func(p []byte) []byte { return p[:511] }, nil, 4, ReasonShort, 0},
 		{"zero header", func(p []byte) []byte { clear(p[:512]); return p }, all, 7, ReasonMagic, 0},
-		{"zero slot before others", func(p []byte) []byte { clear(p[slot(1):slot(2)]); return p },
-			[]Tombstone{all[0], all[2]}, 7, ReasonField, slot(2)},
-		{"zero slots before others", func(p []byte) []byte { clear(p[slot(0):slot(2)]); return p },
-			[]Tombstone{all[2]}, 7, ReasonField, slot(2)},
+		{"zero slot in an earlier append", func(p []byte) []byte { clear(p[slot(1):slot(2)]); return p },
+			[]Tombstone{all[0], all[2]}, 7, ReasonField, slot(1)},
+		{"an earlier append is zero", func(p []byte) []byte { clear(p[slot(0):slot(2)]); return p },
+			[]Tombstone{all[2]}, 7, ReasonField, slot(0)},
+		{"zero slot before a damaged one", func(p []byte) []byte { clear(p[slot(1):slot(2)]); p[slot(2)+1] ^= 1; return p },
+			all[:1], 7, ReasonField, slot(1)},
 		{"slots swapped", func(p []byte) []byte {
 			a := bytes.Clone(p[slot(0):slot(1)])
 			copy(p[slot(0):], p[slot(1):slot(2)])
@@ -159,7 +176,7 @@ func TestTombstonesDamage(t *testing.T) {
 			all, 8, ReasonSum, slot(3)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, next, err := decodeTombstones(tc.change(encodedTombstones(t, all)))
+			got, next, err := decodeTombstones(tc.change(twoAppends(t)))
 			var c *CorruptError
 			if !errors.As(err, &c) || c.Reason != tc.reason || c.Offset != int64(tc.offset) || c.Segment != tombSegment {
 				t.Errorf("error %v, want %q at %d", err, tc.reason, tc.offset)
@@ -209,7 +226,9 @@ func TestTombstonePatches(t *testing.T) {
 		{"long hash", set(at+1, 65), ErrCorrupt, "65 bytes"},
 		{"padding behind the hash", set(at+tombHashOffset+32, 1), ErrCorrupt, "reserved"},
 		{"padding at 2", set(at+3, 1), ErrCorrupt, "reserved"},
-		{"padding at 20", set(at+20, 1), ErrCorrupt, "reserved"},
+		{"batch 0", set(at+tombBatchOffset, 0), ErrCorrupt, "batch from 0"},
+		{"batch behind its slot", set(at+tombBatchOffset, slot+1), ErrCorrupt, "batch from 5"},
+		{"batch far behind its slot", set(at+tombBatchOffset+3, 0xff), ErrCorrupt, "batch from 4278190084"},
 		{"padding at the end", set(at+127, 1), ErrCorrupt, "reserved"},
 		{"address without page", func(p []byte) { p[at], p[at+16] = byte(TombstoneDead), 0 }, ErrCorrupt, "no page"},
 	})
@@ -232,44 +251,21 @@ func TestEncodeTombstoneInvalid(t *testing.T) {
 		"long hash":    {Kind: TombstoneDrop, Hash: seq(0, 65)},
 		"no page":      {Kind: TombstoneQuarantine, Hash: seq(0, 16)},
 	} {
-		if err := EncodeTombstone(make([]byte, TombstoneSlotBytes), ts, 1, FirstTombstoneSlot, testKey); !errors.Is(err, ErrInvalid) {
+		if err := EncodeTombstone(make([]byte, TombstoneSlotBytes), ts, 1, FirstTombstoneSlot, FirstTombstoneSlot, testKey); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
 	good := testTombstones()[0]
-	if err := EncodeTombstone(make([]byte, TombstoneSlotBytes), good, 1, FirstTombstoneSlot-1, testKey); !errors.Is(err, ErrInvalid) {
-		t.Errorf("slot of the header: error %v", err)
+	for _, place := range [][2]int{{3, 3}, {4, 3}, {4, 5}, {math.MaxUint32 + 1, 4}} {
+		err := EncodeTombstone(make([]byte, TombstoneSlotBytes), good, 1, place[0], place[1], testKey)
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("slot %d of a batch from %d: error %v", place[0], place[1], err)
+		}
 	}
-	if err := EncodeTombstone(make([]byte, 64), good, 1, FirstTombstoneSlot, testKey); !errors.Is(err, ErrInvalid) {
+	if err := EncodeTombstone(make([]byte, 64), good, 1, FirstTombstoneSlot, FirstTombstoneSlot, testKey); !errors.Is(err, ErrInvalid) {
 		t.Errorf("short room: error %v", err)
 	}
 	if err := EncodeTombstoneHeader(make([]byte, 128), 1, testUUID, testKey); !errors.Is(err, ErrInvalid) {
 		t.Errorf("short room for the header: error %v", err)
 	}
-}
-
-func FuzzDecodeTombstones(f *testing.F) {
-	f.Add(encodedTombstones(f, nil))
-	f.Add(encodedTombstones(f, testTombstones()))
-	f.Fuzz(func(t *testing.T, seed []byte) {
-		decodeTombstones(seed)
-		p := fuzzBytes(seed, TombstoneSlotBytes)
-		if len(p) < TombstoneHeaderBytes {
-			return
-		}
-		// Make every sum right, so that the fields behind are reached.
-		if err := EncodeTombstoneHeader(p[:TombstoneHeaderBytes], tombSegment, testUUID, testKey); err != nil {
-			t.Fatal(err)
-		}
-		for i := TombstoneHeaderBytes; i < len(p); i += TombstoneSlotBytes {
-			resealTombstone(p[i:i+TombstoneSlotBytes], i/TombstoneSlotBytes)
-		}
-		ts, next, err := decodeTombstones(p)
-		if next != len(p)/TombstoneSlotBytes {
-			t.Fatalf("next slot %d of %d bytes in use", next, len(p))
-		}
-		if err == nil && !bytes.Equal(encodedTombstones(t, ts), p) {
-			t.Fatalf("decoded %+v, encoded otherwise", ts)
-		}
-	})
 }

@@ -37,7 +37,7 @@ func (t trailer) String() string {
 // putTrailer writes t into dst, which is zero and trailerBytes long.
 func putTrailer(dst []byte, t trailer, k sums.Key) {
 	copy(dst, trailerArtifact.magic)
-	binary.LittleEndian.PutUint16(dst[versionOffset:], formatVersion)
+	binary.LittleEndian.PutUint16(dst[versionOffset:], FormatVersion)
 	copy(dst[32:], t.uuid[:])
 	binary.LittleEndian.PutUint64(dst[48:], t.segment)
 	binary.LittleEndian.PutUint32(dst[56:], t.startPage)

@@ -152,13 +152,7 @@ func (w *Writer) poison(err error) error {
 	return w.err
 }
 
-// usable returns why nothing may be written, or nil.
-func (w *Writer) usable() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.usableLocked()
-}
-
+// usableLocked returns why nothing may be written, or nil; w.mu must be held.
 func (w *Writer) usableLocked() error {
 	switch {
 	case w.err != nil:

@@ -52,6 +52,7 @@ func (v *Volume) create(id uint64, class uint8) (w *Writer, err error) {
 	defer v.mu.Unlock()
 	s.info = SegmentInfo{ID: id, Class: class, SizeBytes: v.o.SegmentBytes, HasSidecar: true}
 	s.dataBytes, s.sidecarBytes = dataBytes, sidecarBytes
+	s.tombs.next, s.tombs.known = FirstTombstoneSlot, true
 	s.unlinking, s.writer = false, w
 	v.allocated += dataBytes + sidecarBytes
 	return w, nil
