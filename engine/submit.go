@@ -45,10 +45,12 @@ func orBackground(ctx context.Context) context.Context {
 // memory. It must not block. An error (ErrShed with a full queue, ErrClosed)
 // means that the operation was not accepted, and done is never called.
 func (s *Store) Submit(op Op, done func()) error {
-	return s.queue.put(func() {
-		op.do()
-		done()
-	})
+	return s.queue.put(submitted{op, done})
+}
+
+type submitted struct {
+	op   Op
+	done func()
 }
 
 // submitWorkers bounds the submitted operations that run at a time.
@@ -57,7 +59,8 @@ const submitWorkers = 32
 // submitQueue is a bounded queue with workers that start as work comes in.
 type submitQueue struct {
 	mu      sync.Mutex
-	jobs    []func()
+	jobs    []submitted
+	open    int // accepted and not completed: waiting or running
 	limit   int
 	workers int
 	closed  bool
@@ -68,15 +71,16 @@ func newSubmitQueue(limit int) *submitQueue {
 	return &submitQueue{limit: limit, idle: make(chan struct{})}
 }
 
-func (q *submitQueue) put(job func()) error {
+func (q *submitQueue) put(job submitted) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return ErrClosed
 	}
-	if len(q.jobs) >= q.limit {
-		return fmt.Errorf("%w: %d operations are queued (SubmitQueue)", ErrShed, q.limit)
+	if q.open >= q.limit {
+		return fmt.Errorf("%w: %d operations are submitted and not completed (SubmitQueue)", ErrShed, q.limit)
 	}
+	q.open++
 	q.jobs = append(q.jobs, job)
 	if q.workers < submitWorkers {
 		q.workers++
@@ -99,7 +103,11 @@ func (q *submitQueue) work() {
 		job := q.jobs[0]
 		q.jobs = q.jobs[1:]
 		q.mu.Unlock()
-		job()
+		job.op.do()
+		q.mu.Lock()
+		q.open-- // before done, which may submit the next operation
+		q.mu.Unlock()
+		job.done()
 	}
 }
 
