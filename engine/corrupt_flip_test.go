@@ -59,7 +59,7 @@ func (v *victimStore) sweep(t *testing.T, regions ...region) {
 				vd.wrongf("one bad byte, and the store does not open")
 			}
 			if len(vd.reported) == 0 {
-				vd.reported = v.scrub(t, before)
+				vd.reported = v.verifyFinds(t, before)
 			}
 			if len(vd.reported) == 0 {
 				vd.wrongf("nobody has noticed")
@@ -174,8 +174,8 @@ func TestFlipEveryByte(t *testing.T) {
 		thin    int64
 		regions []region
 	}{
-		{"store", 1, []region{{file: meta.StoreFile, to: 512, step: 1}}},
-		{"store copy", 1, []region{{file: meta.StoreCopyFile, to: 512, step: 1}}},
+		{"store", 1, storeRegions(meta.StoreFile)},
+		{"store copy", 1, storeRegions(meta.StoreCopyFile)},
 		{"namespaces", 1, v.wholeFile(t, meta.NamespacesFile)},
 		{"namespaces copy", 1, v.wholeFile(t, meta.NamespacesCopyFile)},
 		{"log", 1, v.logRegions(t)},
@@ -190,6 +190,11 @@ func TestFlipEveryByte(t *testing.T) {
 	}
 }
 
+// storeRegions are the fields of STORE, what is reserved, and the sum.
+func storeRegions(file string) []region {
+	return []region{{file: file, to: 136, step: 1}, {file: file, from: 136, to: 504, step: 13}, {file: file, from: 504, to: 512, step: 1}}
+}
+
 func (v *victimStore) wholeFile(t *testing.T, file string) []region {
 	t.Helper()
 	return []region{{file: file, to: int64(len(readWhole(t, v.fs, file))), step: 1}}
@@ -202,7 +207,8 @@ func TestLaw1FlipExtent(t *testing.T) {
 	for _, segment := range v.segments {
 		t.Run(disk.SegmentName(segment), func(t *testing.T) {
 			t.Parallel()
-			v.sweep(t, v.extentRegions(segment, 7*sparse)...)
+			// TestLaw1FlipWhileRead takes every byte, without a new Open for each.
+			v.sweep(t, thin(5, v.extentRegions(segment, 3*sparse))...)
 		})
 	}
 }

@@ -5,13 +5,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sealstone/sealstone/engine/index"
-	"github.com/sealstone/sealstone/internal/sums"
 	"github.com/sealstone/sealstone/internal/vfs"
 	"github.com/sealstone/sealstone/tiers/disk"
 )
@@ -33,8 +33,10 @@ type victimStore struct {
 	entries map[int]index.Entry
 	// segments: the first is sealed, the second not.
 	segments [2]uint64
-	// events of an Open of the undamaged store, to tell those of damage.
-	events map[string]int
+	// events of an Open and words of Verify about the undamaged store, to tell
+	// those of damage.
+	events   map[string]int
+	verified []string
 }
 
 func victimOptions(fs vfs.FS) Options {
@@ -83,6 +85,7 @@ func (v *victimStore) setBaseline(t testing.TB) {
 	s := mustOpen(t, victimOptions(v.clone()))
 	defer mustClose(t, s)
 	v.events = eventCounts(s)
+	v.verified = verifyLines(t, v.clone())
 }
 
 func (v *victimStore) put(t testing.TB, n *Namespace, blocks ...victimBlock) {
@@ -399,38 +402,27 @@ func (v *victimStore) footerRange(t testing.TB) (start, end int64) {
 	return 0, 0
 }
 
-// scrub stands for the offline check: it sees what no get reads, the padding,
-// headers of aliases, footers and tombstones.
-func (v *victimStore) scrub(t testing.TB, fs vfs.FS) (found []string) {
+// verifyFinds is what the offline check says of a damaged copy and not of the
+// sound store: it sees what no get reads, the padding, the headers of aliases,
+// footers and tombstones.
+func (v *victimStore) verifyFinds(t testing.TB, fs vfs.FS) (found []string) {
 	t.Helper()
-	o := victimOptions(fs)
-	vol, err := disk.OpenVolume(disk.VolumeOptions{
-		FS: fs, UUID: o.private.uuid, Key: sums.NewKey(o.private.secret), SegmentBytes: o.SegmentBytes,
-		MaxBlockBytes: o.MaxBlockBytes, ReadOnly: true,
-	})
-	if err != nil {
-		return []string{err.Error()}
-	}
-	defer vol.Close()
-	note := func(err error) {
-		if err != nil {
-			found = append(found, err.Error())
-		}
-	}
-	for _, i := range vol.Segments() {
-		note(i.HeaderErr)
-		if i.ID == v.segments[0] {
-			_, err := vol.ReadFooter(i.ID)
-			note(err)
-		}
-		_, err := vol.ReadTombstones(i.ID)
-		note(err)
-	}
-	for _, e := range v.entries {
-		note(vol.VerifyExtent(context.Background(), e.Address, e.HeaderSum))
-		if e.IsAlias() {
-			note(vol.VerifyExtent(context.Background(), e.Own.Address, e.Own.HeaderSum))
+	for _, line := range verifyLines(t, fs) {
+		if !slices.Contains(v.verified, line) {
+			found = append(found, line)
 		}
 	}
 	return found
+}
+
+func verifyLines(t testing.TB, fs vfs.FS) (lines []string) {
+	t.Helper()
+	r, err := verify(context.Background(), "mem", VerifyOptions{Workers: 1}, victimOptions(fs).private)
+	if err != nil {
+		t.Fatalf("verify: %v", err)
+	}
+	for _, d := range r.Damage {
+		lines = append(lines, d.String())
+	}
+	return append(lines, r.Notes...)
 }
