@@ -117,7 +117,7 @@ func checkTombstoneHeader(p []byte, segment uint64, uuid [16]byte, k sums.Key) e
 	if err != nil {
 		return atSlot(err, segment, 0)
 	}
-	gotUUID, gotSegment := [16]byte(p[32:]), binary.LittleEndian.Uint64(p[48:])
+	gotUUID, gotSegment := [16]byte(p[tombUUIDOffset:]), binary.LittleEndian.Uint64(p[tombSegmentOffset:])
 	if gotUUID != uuid || gotSegment != segment {
 		err := fmt.Errorf("of store %x segment %016x, want %x %016x", gotUUID, gotSegment, uuid, segment)
 		return atSlot(tombstoneFile.corrupt(ReasonPlace, err), segment, 0)

@@ -39,6 +39,9 @@ const (
 	// counted from the beginning of the file.
 	FirstTombstoneSlot = TombstoneHeaderBytes / TombstoneSlotBytes
 
+	tombUUIDOffset    = 32
+	tombSegmentOffset = 48
+
 	tombBatchOffset = 20
 	tombHashOffset  = 32
 )
@@ -105,8 +108,8 @@ func EncodeTombstoneHeader(dst []byte, segment uint64, uuid [16]byte, k sums.Key
 	if err := tombstoneFile.begin(dst, Features{}); err != nil {
 		return err
 	}
-	copy(dst[32:], uuid[:])
-	binary.LittleEndian.PutUint64(dst[48:], segment)
+	copy(dst[tombUUIDOffset:], uuid[:])
+	binary.LittleEndian.PutUint64(dst[tombSegmentOffset:], segment)
 	tombstoneFile.seal(dst, k)
 	return nil
 }

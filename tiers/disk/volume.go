@@ -117,7 +117,8 @@ type Volume struct {
 	mu            sync.Mutex
 	segs          map[uint64]*segment
 	strange       []string
-	dirs          map[string]bool // directories under segments/ known durable
+	foreign       map[uint64]string // files of no or another store under a name of ours; set once
+	dirs          map[string]bool   // directories under segments/ known durable
 	directRefusal string
 	allocated     int64 // bytes on disk of everything, unlinked and open too
 	closed        bool
@@ -136,6 +137,7 @@ type segment struct {
 	writer       *Writer     // not closed yet
 	sealing      bool        // by SealOld
 	unlinking    bool
+	foreign      bool // set by inspect: not of this store
 }
 
 func (s *segment) snapshot() SegmentInfo {
@@ -186,11 +188,13 @@ func (v *Volume) Segment(id uint64) (SegmentInfo, bool) {
 }
 
 // Strange lists what was found under segments/ at opening and is not the
-// volume's, sorted. It is never deleted.
+// volume's, sorted: other names, and under names of segments and sidecars the
+// files of another store. It is never changed or deleted.
 func (v *Volume) Strange() []string { return slices.Clone(v.strange) }
 
-// AllocatedBytes is what the volume holds on disk: segments, sidecars, and
-// segments that are unlinked and still open.
+// AllocatedBytes is what the volume holds on disk: segments, sidecars,
+// segments that are unlinked and still open, and files of another store under
+// names of ours.
 func (v *Volume) AllocatedBytes() int64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()

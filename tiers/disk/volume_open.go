@@ -17,7 +17,8 @@ const openWorkers = 8
 // OpenVolume lists the segments of a store, reading two pages of each, and
 // tries direct I/O in their directory. It is an error if the directory cannot
 // be listed or made; damage in a segment is not, and stands in its
-// SegmentInfo.
+// SegmentInfo. A file of another store under the name of a segment is none: it
+// is listed as strange.
 //
 // A sidecar whose segment is gone is what an interrupted Unlink leaves behind.
 // It is removed, after the segment's removal was made durable.
@@ -30,6 +31,8 @@ func OpenVolume(o VolumeOptions) (*Volume, error) {
 		cache: newFileCache(o.MaxOpenFiles),
 		segs:  map[uint64]*segment{},
 		dirs:  map[string]bool{},
+
+		foreign: map[uint64]string{},
 	}
 	if o.Pool == nil {
 		v.o.Pool, v.ownPool = aligned.NewPool(ownPoolBytes), true
@@ -54,9 +57,13 @@ func (v *Volume) load() error {
 		return err
 	}
 	v.inspectAll()
+	v.setForeignAside()
+	orphans = v.setForeignSidecarsAside(orphans)
 	v.directRefusal = v.probeDirect()
 	if v.o.ReadOnly {
-		v.strange = append(v.strange, orphans...)
+		for _, id := range orphans {
+			v.strange = append(v.strange, SidecarName(id))
+		}
 	} else if err := v.removeOrphans(orphans); err != nil {
 		return err
 	}
@@ -67,9 +74,9 @@ func (v *Volume) load() error {
 	return nil
 }
 
-// list fills segs and strange from the names, and returns the names of
-// sidecars without a segment.
-func (v *Volume) list() (orphans []string, err error) {
+// list fills segs and strange from the names, and returns the ids of sidecars
+// without a segment.
+func (v *Volume) list() (orphans []uint64, err error) {
 	dirs, err := v.o.FS.List(segmentsDir)
 	if vfs.IsNotExist(err) && v.o.ReadOnly {
 		return nil, nil
@@ -95,7 +102,7 @@ func (v *Volume) list() (orphans []string, err error) {
 	return orphans, nil
 }
 
-func (v *Volume) listDir(hh string) (orphans []string, err error) {
+func (v *Volume) listDir(hh string) (orphans []uint64, err error) {
 	dir := path.Join(segmentsDir, hh)
 	names, err := v.o.FS.List(dir)
 	if err != nil {
@@ -121,7 +128,7 @@ func (v *Volume) listDir(hh string) (orphans []string, err error) {
 	for _, id := range sidecars {
 		s, ok := v.segs[id]
 		if !ok {
-			orphans = append(orphans, SidecarName(id))
+			orphans = append(orphans, id)
 			continue
 		}
 		s.info.HasSidecar = true
@@ -200,7 +207,8 @@ func (v *Volume) inspectAll() {
 	wg.Wait()
 }
 
-// inspect fills in Class, Sealed and HeaderErr of a listed segment.
+// inspect fills in Class, Sealed and HeaderErr of a listed segment, and whether
+// it is one.
 func (v *Volume) inspect(s *segment) {
 	f, err := v.o.FS.Open(SegmentName(s.id), 0)
 	if err != nil {
@@ -210,6 +218,7 @@ func (v *Volume) inspect(s *segment) {
 	page := make([]byte, PageBytes)
 	s.info.Class, s.info.HeaderErr = v.readHeader(f, s.id, page)
 	s.info.Sealed = v.hasTrailer(f, s.id, s.info.SizeBytes, page)
+	s.foreign = v.isForeign(f, s)
 	_ = f.Close() // nothing was written
 }
 
@@ -244,17 +253,17 @@ func (v *Volume) hasTrailer(f vfs.File, id uint64, sizeBytes int64, page []byte)
 // removeOrphans removes sidecars whose segment is gone. The removal of the
 // segment is made durable first: the other way round a power cut could bring
 // the segment back without its tombstones.
-func (v *Volume) removeOrphans(names []string) error {
+func (v *Volume) removeOrphans(ids []uint64) error {
 	synced := map[string]bool{}
-	for _, name := range names {
-		dir := path.Dir(name)
+	for _, id := range ids {
+		dir := segmentDir(id)
 		if !synced[dir] {
 			if err := v.o.FS.SyncDir(dir); err != nil {
 				return err
 			}
 			synced[dir] = true
 		}
-		if err := v.o.FS.Remove(name); err != nil && !vfs.IsNotExist(err) {
+		if err := v.o.FS.Remove(SidecarName(id)); err != nil && !vfs.IsNotExist(err) {
 			return err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // sidecar that comes back after a power cut is removed by OpenVolume.
 //
 // For an absent segment it makes the absence durable, so it can be repeated
-// after a crash. A segment with an open Writer is ErrInvalid. After an error
+// after a crash; a strange file of that name is left alone. A segment with an open Writer is ErrInvalid. After an error
 // the segment is either as before (the removal failed), or gone for readers
 // and perhaps there again after a power cut, with its sidecar.
 func (v *Volume) Unlink(id uint64) error {
@@ -80,13 +80,16 @@ func (v *Volume) beginUnlink(id uint64) (*segment, error) {
 }
 
 // unlinkAbsent makes the absence of a segment durable and takes its sidecar
-// away if that is still there.
+// away if that is still there. What is strange stays.
 func (v *Volume) unlinkAbsent(id uint64) error {
 	if err := v.o.FS.SyncDir(segmentDir(id)); err != nil {
 		if vfs.IsNotExist(err) {
 			return nil
 		}
 		return fmt.Errorf("disk: unlink absent segment %016x: %w", id, err)
+	}
+	if v.foreign[id] != "" {
+		return nil
 	}
 	if err := v.o.FS.Remove(SidecarName(id)); err != nil && !vfs.IsNotExist(err) {
 		return fmt.Errorf("disk: unlink absent segment %016x: %w", id, err)

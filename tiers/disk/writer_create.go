@@ -13,7 +13,8 @@ import (
 // Create makes a new segment and its sidecar and returns the Writer. Both
 // files, their header pages and their names are durable before it returns, so
 // nothing that is written to them later can lose its name. An id must never
-// be used twice. Errors: fs.ErrExist, ErrReadOnly, tiers.ErrBusy (open files),
+// be used twice. Errors: fs.ErrExist (also where a file of another store has
+// the name), ErrReadOnly, tiers.ErrBusy (open files),
 // tiers.ErrClosed, those of the system (no space, ...); the files are then
 // taken away again.
 func (v *Volume) Create(id uint64, class uint8) (*Writer, error) {
@@ -67,6 +68,9 @@ func (v *Volume) claimID(id uint64) (*segment, error) {
 	}
 	if _, ok := v.segs[id]; ok {
 		return nil, fs.ErrExist
+	}
+	if err := v.foreignErr(id); err != nil {
+		return nil, err
 	}
 	s := v.newSegment(id)
 	s.unlinking = true
