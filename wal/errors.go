@@ -54,7 +54,7 @@ type UnsupportedError struct {
 func (e *UnsupportedError) Error() string {
 	switch {
 	case e.Version != 0:
-		return fmt.Sprintf("wal: %s has format version %d, this program knows %d; use a newer program", e.File, e.Version, formatVersion)
+		return fmt.Sprintf("wal: %s has format version %d, this program knows %d; use a newer program", e.File, e.Version, FormatVersion)
 	case e.Incompat != 0:
 		return fmt.Sprintf("wal: %s needs unknown features (incompat bits %#x); use a newer program", e.File, e.Incompat)
 	default:

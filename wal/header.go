@@ -30,15 +30,18 @@ import (
 //
 // Magic and self-sum keep their places in every version to come.
 const (
-	headerBytes   = 4096
-	formatVersion = 1
-	headerSumOff  = headerBytes - 8
-	magic         = "SEALWAL\n"
+	headerBytes  = 4096
+	headerSumOff = headerBytes - 8
+	magic        = "SEALWAL\n"
 
 	// Known feature bits; version 1 has none.
 	knownIncompat uint64 = 0
 	knownROCompat uint64 = 0
 )
+
+// FormatVersion is the version of the log files that this release writes, and
+// the only one that it reads.
+const FormatVersion = 1
 
 // header is the decoded first page of a file.
 type header struct {
@@ -58,7 +61,7 @@ func (h *header) encode() []byte {
 	p := make([]byte, headerBytes)
 	le := binary.LittleEndian
 	copy(p, magic)
-	le.PutUint32(p[8:], formatVersion)
+	le.PutUint32(p[8:], FormatVersion)
 	le.PutUint64(p[16:], h.incompat)
 	le.PutUint64(p[24:], h.roCompat)
 	le.PutUint64(p[32:], h.compat)
@@ -86,7 +89,7 @@ func decodeHeader(p []byte) (h header, reason string, err error) {
 	case xxhash.Sum64(p[:headerSumOff]) != le.Uint64(p[headerSumOff:headerBytes]):
 		return h, "header does not match its sum", nil
 	}
-	if v := le.Uint32(p[8:]); v != formatVersion {
+	if v := le.Uint32(p[8:]); v != FormatVersion {
 		return h, "", &UnsupportedError{Version: v}
 	}
 	h = header{

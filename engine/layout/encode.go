@@ -16,7 +16,11 @@ import (
 // An optional field that says none is not written. So the bytes are a function
 // of the layout alone, two layouts never share them, and a field added later
 // leaves the fingerprints of layouts without it as they are.
-const magic = "SLLAYOU1"
+const magic = "SLLAYOU" + string(rune('0'+FormatVersion))
+
+// FormatVersion is the version of the encoding, its magic's last digit.
+// Another one would give every layout another fingerprint.
+const FormatVersion = 1
 
 const prefixBytes = len(magic) + 2
 

@@ -50,6 +50,7 @@ func Custom(name string) KVLayout { return KVLayout(customPrefix + name) }
 // is refused, where a bool would silently mean off.
 type Switch string
 
+// The two states of a [Switch].
 const (
 	On  Switch = "on"
 	Off Switch = "off"

@@ -23,14 +23,14 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 func sampleStore() storeState {
 	p := testParams()
 	return storeState{secret: p.Secret, info: StoreInfo{
-		Version: fileVersion, Generation: 3, UUID: p.UUID, SetUUID: [16]byte{1, 2, 3}, Member: 1, Members: 4,
+		Version: FormatVersion, Generation: 3, UUID: p.UUID, SetUUID: [16]byte{1, 2, 3}, Member: 1, Members: 4,
 		SegmentBytes: p.SegmentBytes, AlignmentBytes: p.AlignmentBytes, PebbleFormat: p.PebbleFormat, CreatedUnix: p.CreatedUnix,
 	}}
 }
 
 func sampleNames() *namesState {
 	s := &namesState{
-		envelope:     envelope{version: fileVersion, generation: 9, uuid: testParams().UUID},
+		envelope:     envelope{version: FormatVersion, generation: 9, uuid: testParams().UUID},
 		segmentBound: 128, sequenceBound: 3 << 20, nextNumber: 6,
 	}
 	for i, name := range []string{"first", "second"} {
@@ -85,7 +85,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		s := &namesState{
-			envelope:      envelope{version: fileVersion, generation: rapid.Uint64().Draw(t, "generation"), uuid: testParams().UUID},
+			envelope:      envelope{version: FormatVersion, generation: rapid.Uint64().Draw(t, "generation"), uuid: testParams().UUID},
 			segmentBound:  rapid.Uint64Range(1, maxBound).Draw(t, "segments"),
 			sequenceBound: rapid.Uint64Range(1, maxBound).Draw(t, "sequences"),
 			nextNumber:    1,

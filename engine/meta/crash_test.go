@@ -93,7 +93,7 @@ func requireAnswered(t *testing.T, fsys vfs.FS, a answered) {
 	if first, _, err = m.ReserveSequences(1); err != nil || first < a.sequences {
 		t.Fatalf("sequence %d again, answered was %d (%v)", first, a.sequences, err)
 	}
-	m, found, err := Open(fsys, true)
+	_, found, err := Open(fsys, true)
 	if err != nil || len(found) != 0 {
 		t.Fatalf("second Open: %v, %v: the first did not heal", err, found)
 	}

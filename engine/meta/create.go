@@ -39,7 +39,7 @@ func Create(fsys vfs.FS, p CreateParams) (*Meta, error) {
 		rand.Read(p.Secret[:])
 	}
 	s := &storeState{secret: p.Secret, info: StoreInfo{
-		Version: fileVersion, Generation: 1,
+		Version: FormatVersion, Generation: 1,
 		UUID: p.UUID, SetUUID: p.SetUUID, Member: p.Member, Members: max(p.Members, 1),
 		SegmentBytes: p.SegmentBytes, AlignmentBytes: p.AlignmentBytes,
 		PebbleFormat: p.PebbleFormat, CreatedUnix: p.CreatedUnix,
@@ -48,7 +48,7 @@ func Create(fsys vfs.FS, p CreateParams) (*Meta, error) {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	n := &namesState{
-		envelope:     envelope{version: fileVersion, generation: 1, uuid: p.UUID},
+		envelope:     envelope{version: FormatVersion, generation: 1, uuid: p.UUID},
 		segmentBound: 1, sequenceBound: 1, nextNumber: 1, // 0 stays free to mean "none"
 	}
 	m := newMeta(fsys, false, s, n)

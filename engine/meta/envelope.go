@@ -23,11 +23,14 @@ import (
 //	   | sum u64 of all bytes before it, keyed by the secret      |
 //	   +----------------------------------------------------------+
 const (
-	fileVersion   = 1
 	envelopeBytes = 48
 	sumBytes      = 8
 	magicBytes    = 8
 )
+
+// FormatVersion is the version of STORE and NAMESPACES as this release writes
+// them, and the only one that it reads.
+const FormatVersion = 1
 
 // Features are the feature bits of a file. This version knows none; a bit that
 // it does not know forbids opening (Incompat), forbids writing (ROCompat), or
@@ -80,7 +83,7 @@ func parseEnvelope(p []byte, magic string, domain sums.Domain, k sums.Key) (e en
 // also write, a file with this envelope.
 func (e envelope) supported(file string, readOnly bool) error {
 	bad := &UnsupportedError{File: file, Version: e.version, Incompat: e.features.Incompat, ROCompat: e.features.ROCompat}
-	if e.version != fileVersion || e.features.Incompat != 0 || (e.features.ROCompat != 0 && !readOnly) {
+	if e.version != FormatVersion || e.features.Incompat != 0 || (e.features.ROCompat != 0 && !readOnly) {
 		return bad
 	}
 	return nil

@@ -84,9 +84,9 @@ type UnsupportedError struct {
 
 func (e *UnsupportedError) Error() string {
 	switch {
-	case e.Version != fileVersion:
+	case e.Version != FormatVersion:
 		return fmt.Sprintf("%v: %s has version %d, known is %d: use the program that wrote it",
-			ErrUnsupported, e.File, e.Version, fileVersion)
+			ErrUnsupported, e.File, e.Version, FormatVersion)
 	case e.Incompat != 0:
 		return fmt.Sprintf("%v: %s needs features %#x: use the program that wrote it", ErrUnsupported, e.File, e.Incompat)
 	}

@@ -13,9 +13,10 @@ import (
 )
 
 const (
-	// SegmentStep and SequenceStep are the grain of reservations: bounds are
-	// multiples of them, so that NAMESPACES is written rarely.
-	SegmentStep  = 64
+	// SegmentStep is the grain of reserved segment ids: the bound is a
+	// multiple of it, so that NAMESPACES is written rarely.
+	SegmentStep = 64
+	// SequenceStep is that of put sequences.
 	SequenceStep = 1 << 20
 
 	maxBound = uint64(1) << 62 // far from overflow, never reached

@@ -206,7 +206,7 @@ func TestReadFilter(t *testing.T) {
 	}
 	bufs := [][]byte{make([]byte, 3), make([]byte, 0), make([]byte, 4), make([]byte, 2)}
 	n, err = file.Readv(bufs, 3)
-	if got := fmt.Sprintf("%s", bufs[0]) + string(bufs[2]); n != 7 || got != "3446789" {
+	if got := string(bufs[0]) + string(bufs[2]); n != 7 || got != "3446789" {
 		t.Errorf("Readv = %d, %q, %v", n, got, err)
 	}
 	want := []call{{"f", 4, 6}, {"f", 3, 3}, {"f", 6, 4}}
