@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/sealstone/sealstone/engine/index"
@@ -39,6 +40,7 @@ func (p *putBatch) commit(items []*putItem) (logged []*putItem) {
 		it.seg.inflight--
 		if err == nil {
 			it.seg.pending++
+			it.end = it.rec.end
 			it.seg.entries = append(it.seg.entries, it.entry)
 			s.count.putBlocks.Add(1)
 			s.count.putBytes.Add(it.rec.Entry.RawBytes)
@@ -66,6 +68,9 @@ func (p *putBatch) recheckLocked(it *putItem) error {
 	s := p.s
 	if s.broken != nil {
 		return fmt.Errorf("%w: %w", ErrReadOnly, s.broken)
+	}
+	if it.seg.lost { // its bytes can not be made durable any more
+		return fmt.Errorf("%w: segment %d failed while the block was being written", ErrShed, it.seg.id)
 	}
 	// Rule epochrecheck.
 	if !canaryLaw3Epoch && it.rec.Entry.Seq < s.floorLocked(it.key.Namespace) {
@@ -157,7 +162,7 @@ func (s *Store) buryDead(dead []deadExtent) {
 		})
 	}
 	for segment, ts := range bySegment {
-		if err := s.vol.AppendTombstones(segment, ts); err != nil {
+		if err := s.vol.AppendTombstones(segment, ts); err != nil && !errors.Is(err, disk.ErrNoSegment) {
 			s.mu.Lock()
 			s.breakLocked("tombstones", err)
 			s.mu.Unlock()
@@ -235,7 +240,7 @@ func (s *Store) stuckReason() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.broken != nil {
-		return s.broken
+		return fmt.Errorf("%w: %w", ErrReadOnly, s.broken)
 	}
 	return ErrShed
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/tiers/disk"
+	"github.com/sealstone/sealstone/wal"
 )
 
 // Put stores a batch of blocks and returns one result each, in order. A block
@@ -75,6 +76,7 @@ type putItem struct {
 	depth  uint32
 
 	rec    *record
+	end    wal.LSN // of its group, once logged
 	seg    *segment
 	page   uint32
 	entry  disk.FooterEntry
@@ -344,7 +346,7 @@ func (p *putBatch) store(ctx context.Context, mine []*putItem) {
 	}
 	var err error
 	if p.o.Durable {
-		err = p.s.waitDurable(ctx, logged[len(logged)-1].rec.end)
+		err = p.s.waitDurable(ctx, logged[len(logged)-1].end)
 	}
 	for _, it := range logged {
 		if err != nil {
@@ -400,11 +402,12 @@ func (p *putBatch) await(ctx context.Context, items []*putItem) (again []*putIte
 		if it.twin != nil {
 			twin := it.twin
 			it.twin = nil
-			if twin.status != StatusOK {
+			// A seal that did not match says nothing of our bytes.
+			if st := twin.status; st != StatusOK && st != StatusCorrupt && st != StatusLengthMismatch {
 				p.copyOutcome(it, twin)
 				continue
 			}
-			again = append(again, it) // it exists now
+			again = append(again, it) // it exists now, or is ours to store
 			continue
 		}
 		select {
