@@ -111,14 +111,13 @@ func (f *offline) openRecords() error {
 			f.indexErr = err
 		}
 	}
-	if f.indexErr != nil {
-		f.rec.lose(f.indexErr.Error()) // before the log, which can not be held against it
-	}
 	if err := f.rec.readLog(); err != nil {
 		return err
 	}
 	if f.indexErr == nil {
 		f.logLost = f.rec.lost
+	} else {
+		f.rec.lost = f.indexErr.Error() // a log can not be held against an index that is not there
 	}
 	if f.rec.lost != "" {
 		return nil

@@ -194,18 +194,29 @@ func sameEntry(a *disk.FooterEntry, b disk.FooterEntry) bool {
 
 // orphan looks at an extent that neither index nor footer knows: dropped, or
 // never logged, or never durable. If it does not verify it counts as torn by a
-// power cut; that it was whole once nothing proves.
+// power cut; that it was whole once nothing proves. Without an index a rebuild
+// keeps what is whole and not known to be gone.
 func (w *segmentWalk) orphan(e *disk.Extent) error {
 	w.extentFollows()
 	if e.Codec != disk.CodecRaw {
 		return fmt.Errorf("%w: %s page %d: codec %d", ErrUnsupported, w.file(), e.Address.Page, e.Codec)
 	}
-	w.sum.DeadBytes += int64(e.Pages()) * disk.PageBytes
+	x := &expected{page: e.Address.Page, pages: uint32(e.Pages())}
 	if bad := w.payload(e); bad != nil && bad.kind != DamagePadding {
 		w.sum.TornExtents++
+		w.sum.DeadBytes += int64(x.pages) * disk.PageBytes
 		return nil
 	}
-	w.sum.DeadExtents++
+	k := index.KeyEntry{Key: index.Key{Namespace: e.Namespace, Hash: string(e.Hash)}, Entry: index.Entry{Seq: e.Seq}}
+	if _, buried := w.tombs[x.page]; w.v.rec.lost != "" && !w.i.Sealed && !buried && !w.v.gone(k) {
+		w.blocks++
+		if e.Kind == disk.KindAlias {
+			x.alias = &k
+		} else {
+			x.blocks = []index.KeyEntry{k}
+		}
+	}
+	w.count(x)
 	return nil
 }
 

@@ -70,7 +70,8 @@ type VerifyReport struct {
 	Damage  []Damage `json:"damage"`
 	// Notes are sentences about what is no damage and worth knowing.
 	Notes []string `json:"notes"`
-	// Blocks are stored and visible, or to be once the log is applied.
+	// Blocks are stored and visible, or to be once the log is applied. Without
+	// an index it is the most that a rebuild may find.
 	Blocks    int64         `json:"blocks"`
 	Segments  SegmentTotals `json:"segments"`
 	Log       LogState      `json:"log"`

@@ -67,11 +67,10 @@ func (w *segmentWalk) run(ctx context.Context) error {
 		w.dropBuried()
 	}
 	w.countBlocks()
-	listed := len(w.want)
 	if err := w.walk(ctx); err != nil {
 		return err
 	}
-	w.judgeFile(listed)
+	w.judgeFile()
 	return nil
 }
 
@@ -259,8 +258,8 @@ func (w *segmentWalk) looseFooter(page uint32) uint32 {
 // judgeFile looks at the files as a whole, once it is known what is in them. A
 // segment without extents may be one whose creation a crash has cut off, with
 // parts of either file missing.
-func (w *segmentWalk) judgeFile(listed int) {
-	empty := int64(listed)+w.sum.DeadExtents+w.sum.TornExtents == 0
+func (w *segmentWalk) judgeFile() {
+	empty := w.sum.LiveExtents+w.sum.AliasExtents+w.sum.DeadExtents+w.sum.TornExtents == 0
 	w.judgeSidecar(empty)
 	if empty {
 		if w.i.HeaderErr != nil {
