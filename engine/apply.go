@@ -40,6 +40,7 @@ func (s *Store) applySome() bool {
 		return false
 	}
 	s.publishLive()
+	s.unflushed += len(recs)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range recs {
@@ -332,11 +333,15 @@ func (s *Store) applyLoop() {
 	}
 }
 
+// flushRecords is how many records the index applies between two flushes: what
+// Open has to replay after a crash, at some 40 us each.
+const flushRecords = 8192
+
 // trim gives log files back that the index no longer needs, never past an
 // EVICT whose unlink is not durable (rule trimevict). When the log grows long
-// the index is flushed first.
+// or much was applied, the index is flushed first.
 func (s *Store) trim() {
-	if s.logLiveBytes() < s.room.logFileBytes || s.idx.Err() != nil {
+	if (s.unflushed < flushRecords && s.logLiveBytes() < s.room.logFileBytes) || s.idx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.o.CallTimeout)
@@ -346,6 +351,7 @@ func (s *Store) trim() {
 		return
 	}
 	s.health.clear("index-flush")
+	s.unflushed = 0
 	durable, err := s.idx.DurableApplied(ctx)
 	if err != nil {
 		return

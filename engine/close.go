@@ -27,12 +27,14 @@ func (s *Store) Close(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrClosing, err)
 	}
 	err = s.settle(ctx)
-	s.stopBackground()
+	if stopErr := s.stopBackground(ctx); stopErr != nil {
+		return fmt.Errorf("%w: %w", ErrClosing, errors.Join(err, stopErr))
+	}
 	s.closed = true
 	s.health.close()
 	err = errors.Join(err, s.release())
 	s.events.add(s.o.private.now(), EventClosed, "closed")
-	s.events.close()
+	s.events.close(ctx)
 	return err
 }
 
@@ -47,11 +49,25 @@ func (s *Store) settle(ctx context.Context) error {
 	return s.flushUpTo(ctx)
 }
 
-func (s *Store) stopBackground() {
-	s.stopOnce.Do(func() { close(s.stop) })
-	s.workers.Wait()
-	s.applyMu.Lock() // an applier that was called directly has left
-	defer s.applyMu.Unlock()
+// stopBackground ends sync, applier and eviction; one that hangs in the kernel
+// is waited for until ctx ends, and again by the next Close.
+func (s *Store) stopBackground(ctx context.Context) error {
+	s.stopOnce.Do(func() {
+		close(s.stop)
+		s.stopped = make(chan struct{})
+		go func() {
+			defer close(s.stopped)
+			s.workers.Wait()
+			s.applyMu.Lock() // an applier that was called directly has left
+			defer s.applyMu.Unlock()
+		}()
+	})
+	select {
+	case <-s.stopped:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // release gives up what Open took, in reverse; also after an Open that

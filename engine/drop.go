@@ -118,19 +118,20 @@ func (s *Store) tryDrop(ctx context.Context, k index.Key) (wal.LSN, Status, erro
 	r := &record{Kind: recordDrop, Key: k, Entry: index.Entry{Seq: e.Seq}, From: home}
 	s.mu.Lock()
 	err = s.logLocked(r)
+	end := r.end
 	s.mu.Unlock()
 	if err != nil {
 		return 0, StatusIOError, err
 	}
 	s.count.dropped.Add(1)
-	return r.end, StatusOK, nil
+	return end, StatusOK, nil
 }
 
 // awaitProgress waits for the next step of sync, applier or eviction.
 func (s *Store) awaitProgress(ctx context.Context, moved chan struct{}) error {
 	if s.o.private.noBackground {
 		s.syncAndApply()
-		return nil
+		return ctx.Err()
 	}
 	select {
 	case <-moved:

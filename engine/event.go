@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -112,14 +113,19 @@ func (r *eventRing) since(seq uint64) []Event {
 	return nil
 }
 
-func (r *eventRing) close() {
+// close waits for the callback to take the last events, but not for ever.
+func (r *eventRing) close(ctx context.Context) {
 	r.mu.Lock()
 	out := r.out
 	r.out = nil
 	r.mu.Unlock()
-	if out != nil {
-		close(out)
-		<-r.done
+	if out == nil {
+		return
+	}
+	close(out)
+	select {
+	case <-r.done:
+	case <-ctx.Done():
 	}
 }
 

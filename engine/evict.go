@@ -43,7 +43,7 @@ func (s *Store) roomFor(class uint8, ahead int64) bool {
 		want += one // the free one for moves
 	}
 	index := s.indexDiskBytes.Load()
-	budget := s.room.segmentBudget() - max(0, index-s.room.indexBytes)
+	budget := s.room.segmentBudget() - s.strangeBytes - max(0, index-s.room.indexBytes)
 	if s.vol.AllocatedBytes()+want > budget {
 		return false
 	}
@@ -205,7 +205,6 @@ func (s *Store) logEvict(ctx context.Context, victim *segment) error {
 	for {
 		s.mu.Lock()
 		if victim.evicted { // a pass that was given up had logged it
-			r.end = victim.evictEnd
 			s.mu.Unlock()
 			break
 		}
@@ -225,7 +224,10 @@ func (s *Store) logEvict(ctx context.Context, victim *segment) error {
 			return fmt.Errorf("engine: evict segment %d: %w", victim.id, err)
 		}
 	}
-	if err := s.waitApplied(ctx, r.end); err != nil {
+	s.mu.Lock()
+	end := victim.evictEnd
+	s.mu.Unlock()
+	if err := s.waitApplied(ctx, end); err != nil {
 		return fmt.Errorf("engine: evict segment %d: %w", victim.id, err)
 	}
 	return nil
@@ -345,7 +347,9 @@ func (s *Store) copyOn(ctx context.Context, c *candidate) error {
 	s.o.private.points("move:copied")
 	r := &record{Kind: recordMove, Key: c.key.Key, From: c.key.Address, Entry: index.Entry{Extent: place.extent, Seq: c.key.Seq}}
 	s.mu.Lock()
-	err = s.logLocked(r)
+	if err = fmt.Errorf("%w: segment %d failed while a block was moved into it", ErrShed, place.seg.id); !place.seg.lost {
+		err = s.logLocked(r)
+	}
 	place.seg.inflight--
 	if err == nil {
 		place.seg.pending++

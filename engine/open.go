@@ -204,6 +204,7 @@ func (s *Store) create() error {
 var ours = []string{
 	"LOCK", meta.StoreFile, meta.StoreCopyFile, meta.NamespacesFile, meta.NamespacesCopyFile,
 	logDir, indexDir, oldIndexDir, "segments", quarantineDir,
+	"lost+found", // of the file system, where DIR is its root
 }
 
 // checkForeign refuses to make a store among other people's files. Beside a

@@ -22,7 +22,7 @@ const (
 type Options struct {
 	// CapacityBytes bounds all disk bytes of the store: segments, log, index,
 	// quarantine, files unlinked but still open. The default is 80 % of what
-	// the file system has free, at most a cgroup or quota limit known.
+	// the file system has free at Open, the store's own bytes included.
 	CapacityBytes int64
 	// FreeFloorBytes is left free on the file system for others. The default
 	// is 1 % of the file system, at most 1 GiB.

@@ -90,6 +90,7 @@ type Store struct {
 	closeMu        ctxMutex
 	closed         bool
 	stopOnce       sync.Once
+	stopped        chan struct{} // closed when nothing runs in the background
 	stop           chan struct{}
 	kickSync       chan struct{}
 	kickApply      chan struct{}
