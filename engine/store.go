@@ -75,9 +75,10 @@ type Store struct {
 	broken error         // a sync or a log write failed: no more writes
 	moved  chan struct{} // closed and replaced when mark or applied move
 
-	syncMu  sync.Mutex // one group sync at a time
-	applyMu sync.Mutex // one applier at a time
-	live    map[uint64]int64
+	syncMu    sync.Mutex // one group sync at a time
+	applyMu   sync.Mutex // one applier at a time
+	live      map[uint64]int64
+	unflushed int // records applied since the index was flushed; with applyMu
 	// liveView is a copy of live for those outside applyMu.
 	liveView atomic.Pointer[map[uint64]int64]
 	evictMu  ctxMutex // one eviction pass at a time
