@@ -125,11 +125,19 @@ func (w *segmentWalk) sidecar() error {
 
 func (w *segmentWalk) file() string { return disk.SegmentName(w.i.ID) }
 
+// footerDamaged reports a bad footer. In a file that was cut behind it, it was
+// durable once. In one of full size a power cut may have torn it, where it
+// fills the file to its end: nothing is lost with it, as a rebuild then reads
+// the extents.
 func (w *segmentWalk) footerDamaged(err error) {
-	if !w.badFooter {
-		w.badFooter = true
+	switch {
+	case w.badFooter:
+	case w.i.SizeBytes < w.v.s.room.segmentBytes:
 		w.v.out.err(DamageFooter, w.file(), w.i.ID, err)
+	default:
+		w.v.out.note("%s: torn by a crash while it was sealed, or damaged: %v", w.file(), err)
 	}
+	w.badFooter = true
 }
 
 // walk looks at every page between header and footer: extents that must be
