@@ -14,8 +14,10 @@ import (
 // each extent takes its pages with Reserve, is written with WriteAt, and
 // ended with Done.
 //
-// A failed write or sync poisons the Writer: it takes no more extents, and
-// nothing is tried again on its file. What Sync covered before stays good.
+// After a failed write the Writer takes no more extents; those that were
+// written can still be synced and sealed, the failed one leaves a hole. A
+// failed sync poisons it: nothing is tried again on its file, and what Sync
+// covered before stays good.
 type Writer struct {
 	v         *Volume
 	s         *segment
@@ -34,6 +36,7 @@ type Writer struct {
 	synced     uint64 // those below are ended and synced
 	entries    []FooterEntry
 	full       bool // a reservation had no room
+	failed     bool // a write failed: nothing can be reserved
 	sealing    bool // Seal has begun: nothing can be reserved
 	sealed     bool
 	closed     bool
@@ -65,7 +68,7 @@ func (w *Writer) Full() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	small := FooterEntryBytes(MaxHashBytes, MaxHashBytes)
-	return w.full || w.err != nil || w.sealing || w.closed || !w.fits(2, small)
+	return w.full || w.failed || w.err != nil || w.sealing || w.closed || !w.fits(2, small)
 }
 
 // Err returns why the Writer is poisoned, or nil.
@@ -88,7 +91,7 @@ func (w *Writer) fits(pages, entryBytes int) bool {
 func (w *Writer) Reserve(pages, footerEntryBytes int) (page uint32, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err != nil || w.sealing || w.closed || pages <= 0 || footerEntryBytes < 0 {
+	if w.err != nil || w.failed || w.sealing || w.closed || pages <= 0 || footerEntryBytes < 0 {
 		return 0, false
 	}
 	if !w.fits(pages, footerEntryBytes) {

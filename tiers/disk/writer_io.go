@@ -10,13 +10,17 @@ import (
 // WriteAt writes image, whole pages, at page, inside one reservation. Memory
 // that is aligned to 4096 bytes, best outside the Go heap, goes past the page
 // cache; other memory through it. The bytes are in the file when it returns,
-// and durable after the next Sync. Any failure poisons the Writer.
+// and durable after the next Sync. After a failure the Writer takes no more
+// extents; this one's reservation must be ended as a hole.
 func (w *Writer) WriteAt(page uint32, image []byte) error {
 	if err := w.checkWrite(page, image); err != nil {
 		return fmt.Errorf("disk: write extent: %w", err)
 	}
 	if err := w.writePages(image, int64(page)*PageBytes); err != nil {
-		return fmt.Errorf("disk: write extent: %w", w.poison(err))
+		w.mu.Lock()
+		w.failed = true
+		w.mu.Unlock()
+		return fmt.Errorf("disk: write extent: segment %016x page %d: %w", w.s.id, page, err)
 	}
 	return nil
 }

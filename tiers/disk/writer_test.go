@@ -158,48 +158,69 @@ func TestSyncWaitsForEarlierReservations(t *testing.T) {
 	must(t, w.Close())
 }
 
-// TestWriterPoisoned: after a failed write or sync nothing reaches the file
-// any more, and what was synced before can be read.
+// failNext returns a file system that fails the next operation of a kind on
+// segment 1 once fail is 1, and counts in after what is tried on it later.
+func failNext(kind vfs.OpKind, fail, after *atomic.Int64) vfs.FS {
+	return vfs.WithHook(vfs.NewMem(), func(op vfs.Op) error {
+		if op.Name != SegmentName(1) || !op.Mutates() {
+			return nil
+		}
+		if fail.Load() == 2 {
+			after.Add(1)
+		}
+		if op.Kind == kind && fail.CompareAndSwap(1, 2) {
+			return syscall.EIO
+		}
+		return nil
+	})
+}
+
+// TestWriterPoisoned: after a failed sync nothing reaches the file any more,
+// and what was synced before can be read.
 func TestWriterPoisoned(t *testing.T) {
-	for _, kind := range []vfs.OpKind{vfs.OpWrite, vfs.OpSync} {
-		t.Run(kind.String(), func(t *testing.T) {
-			var fail, after atomic.Int64
-			fs := vfs.WithHook(vfs.NewMem(), func(op vfs.Op) error {
-				if op.Name != SegmentName(1) || !op.Mutates() {
-					return nil
-				}
-				if fail.Load() == 2 {
-					after.Add(1)
-				}
-				if op.Kind == kind && fail.CompareAndSwap(1, 2) {
-					return syscall.EIO
-				}
-				return nil
-			})
-			v := openTestVolume(t, testOptions(fs))
-			w := create(t, v, 1)
-			good := mustPut(t, w, 1, 5000)
-			must(t, w.Sync())
-			fail.Store(1)
-			_, _, err := put(w, 2, 5000)
-			if kind == vfs.OpSync {
-				must(t, err)
-				err = w.Sync()
-			}
-			wantPoisoned(t, err)
-			if _, ok := w.Reserve(2, 200); ok || !w.Full() {
-				t.Error("a poisoned writer takes extents")
-			}
-			wantPoisoned(t, w.Sync())
-			wantPoisoned(t, w.Seal(nil))
-			wantPoisoned(t, w.Err())
-			must(t, w.Close())
-			if n := after.Load(); n != 0 {
-				t.Errorf("%d operations on the file after the failure", n)
-			}
-			must(t, v.VerifyExtent(noDeadline, Address{1, good.Page}, good.HeaderSum))
-		})
+	var fail, after atomic.Int64
+	v := openTestVolume(t, testOptions(failNext(vfs.OpSync, &fail, &after)))
+	w := create(t, v, 1)
+	good := mustPut(t, w, 1, 5000)
+	must(t, w.Sync())
+	fail.Store(1)
+	mustPut(t, w, 2, 5000)
+	wantPoisoned(t, w.Sync())
+	if _, ok := w.Reserve(2, 200); ok || !w.Full() {
+		t.Error("a poisoned writer takes extents")
 	}
+	wantPoisoned(t, w.Sync())
+	wantPoisoned(t, w.Seal(nil))
+	wantPoisoned(t, w.Err())
+	must(t, w.Close())
+	if n := after.Load(); n != 0 {
+		t.Errorf("%d operations on the file after the failure", n)
+	}
+	must(t, v.VerifyExtent(noDeadline, Address{1, good.Page}, good.HeaderSum))
+}
+
+// TestWriterFailedWrite: a failed write leaves a hole and ends the taking of
+// extents; those before it are synced and sealed all the same.
+func TestWriterFailedWrite(t *testing.T) {
+	var fail, after atomic.Int64
+	v := openTestVolume(t, testOptions(failNext(vfs.OpWrite, &fail, &after)))
+	w := create(t, v, 1)
+	good := mustPut(t, w, 1, 5000)
+	fail.Store(1)
+	if _, _, err := put(w, 2, 5000); !errors.Is(err, syscall.EIO) || errors.Is(err, ErrPoisoned) {
+		t.Fatalf("write over a failing device: %v", err)
+	}
+	if _, ok := w.Reserve(2, 200); ok || !w.Full() {
+		t.Error("takes extents after a failed write")
+	}
+	must(t, w.Sync())
+	must(t, w.Seal(w.Entries()))
+	entries, err := v.ReadFooter(1)
+	must(t, err)
+	if len(entries) != 1 || entries[0].Page != good.Page {
+		t.Errorf("footer %v, want the extent at page %d alone", entries, good.Page)
+	}
+	must(t, v.VerifyExtent(noDeadline, Address{1, good.Page}, good.HeaderSum))
 }
 
 func wantPoisoned(t *testing.T, err error) {
@@ -348,9 +369,9 @@ func TestHoleGivesFooterRoomBack(t *testing.T) {
 	must(t, w.Seal(nil))
 }
 
-// TestPoisonEndsWaitingSync: a sync that waits for a reservation does not wait
-// on when the writer fails.
-func TestPoisonEndsWaitingSync(t *testing.T) {
+// TestFailedWriteUnderWaitingSync: a sync that waits for a reservation is not
+// disturbed by another extent's failed write, and covers what was written.
+func TestFailedWriteUnderWaitingSync(t *testing.T) {
 	var fail atomic.Bool
 	hooked := vfs.WithHook(vfs.NewMem(), func(op vfs.Op) error {
 		if op.Kind == vfs.OpWrite && fail.Load() {
@@ -364,10 +385,12 @@ func TestPoisonEndsWaitingSync(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- w.Sync() }()
 	fail.Store(true)
-	_, _, err := put(w, 1, 100)
-	wantPoisoned(t, err)
-	wantPoisoned(t, <-done)
+	if _, _, err := put(w, 1, 100); !errors.Is(err, syscall.EIO) {
+		t.Errorf("write over a failing device: %v", err)
+	}
 	must(t, w.Done(held, nil))
+	must(t, <-done)
+	must(t, w.Err())
 	must(t, w.Close())
 }
 
