@@ -443,6 +443,25 @@ var aliasRules = []protocolRule{
 		r.kill(indexDir)
 		r.want(1, 0)
 	}},
+	{"shareguard, a quarantine cut short", func(r *rig) {
+		r.put(0, 0)
+		r.flush()
+		var clone *vfs.Mem
+		r.hook.set(func(op vfs.Op) {
+			if clone == nil && op.Kind == vfs.OpWrite && strings.HasPrefix(op.Name, logDir) {
+				clone = r.mem.CrashClone(killed) // behind the tombstone, before the record
+			}
+		})
+		r.quarantine(0)
+		r.hook.set(nil)
+		r.become(clone)
+		if p := r.putNew(1, 0); p.Shared {
+			r.t.Fatal("shared with what has a quarantine's tombstone")
+		}
+		r.flush()
+		r.kill(indexDir)
+		r.want(1, 0)
+	}},
 	{"sharec", func(r *rig) {
 		r.put(0, 0)
 		r.flush()

@@ -88,7 +88,11 @@ func (s *Store) open() error {
 	if err := s.openVolume(); err != nil {
 		return err
 	}
-	return s.recover()
+	if err := s.recover(); err != nil {
+		return err
+	}
+	s.rememberSpoilt()
+	return nil
 }
 
 func (s *Store) openFS() error {

@@ -69,7 +69,7 @@ type Store struct {
 	segs         map[uint64]*segment
 	active       [2]*segment               // by class
 	bad          map[disk.Address]struct{} // quarantine logged, not applied
-	// spoilt are addresses quarantined since Open: their tombstones last, so
+	// spoilt are addresses with a quarantine's tombstone: those last, so
 	// they are not shared even after the record is applied (rule shareguard).
 	spoilt map[disk.Address]struct{}
 	broken error         // a sync or a log write failed: no more writes
