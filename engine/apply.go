@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sealstone/sealstone/engine/index"
+	"github.com/sealstone/sealstone/tiers"
 	"github.com/sealstone/sealstone/tiers/disk"
 	"github.com/sealstone/sealstone/wal"
 )
@@ -92,6 +93,9 @@ func (s *Store) applyFailed(err error) {
 	}
 	var be errTombstone
 	if errors.As(err, &be) {
+		if errors.Is(err, tiers.ErrBusy) {
+			return // all files allowed are open and in use: later
+		}
 		s.mu.Lock()
 		s.breakLocked("tombstones", err)
 		s.mu.Unlock()

@@ -2,8 +2,10 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"github.com/sealstone/sealstone/engine/index"
+	"github.com/sealstone/sealstone/tiers"
 	"github.com/sealstone/sealstone/tiers/disk"
 	"github.com/sealstone/sealstone/wal"
 )
@@ -111,6 +113,9 @@ func (s *Store) tryDrop(ctx context.Context, k index.Key) (wal.LSN, Status, erro
 	if err != nil {
 		if isNoSpace(err) {
 			s.noSpace(err)
+		}
+		if errors.Is(err, tiers.ErrBusy) { // nothing was written
+			return 0, StatusShed, err
 		}
 		return 0, StatusIOError, err
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/sealstone/sealstone/engine/index"
+	"github.com/sealstone/sealstone/tiers"
 	"github.com/sealstone/sealstone/tiers/disk"
 )
 
@@ -254,7 +255,7 @@ func (s *Store) moveOn(ctx context.Context, victim *segment, keys []index.KeyEnt
 		switch {
 		case errors.Is(err, ErrShed): // no free segment: the rest is dropped
 			return moved, nil
-		case err != nil && (errors.Is(err, ErrReadOnly) || ctx.Err() != nil):
+		case err != nil && (errors.Is(err, ErrReadOnly) || errors.Is(err, tiers.ErrBusy) || ctx.Err() != nil):
 			return moved, err
 		case err != nil:
 			continue // it can not be read: it goes with its segment

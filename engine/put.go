@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/sealstone/sealstone/engine/index"
+	"github.com/sealstone/sealstone/tiers"
 	"github.com/sealstone/sealstone/tiers/disk"
 	"github.com/sealstone/sealstone/wal"
 )
@@ -365,7 +366,7 @@ func (p *putBatch) commitWritten() {
 
 func putStatus(err error) Status {
 	switch {
-	case errors.Is(err, ErrShed), errors.Is(err, ErrReadOnly):
+	case errors.Is(err, ErrShed), errors.Is(err, ErrReadOnly), errors.Is(err, tiers.ErrBusy):
 		return StatusShed
 	case errors.Is(err, ErrClosed):
 		return StatusClosed

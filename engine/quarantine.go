@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"sync"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/internal/vfs"
+	"github.com/sealstone/sealstone/tiers"
 	"github.com/sealstone/sealstone/tiers/disk"
 )
 
@@ -85,6 +87,9 @@ func (s *Store) quarantine(k index.Key, e index.Entry, reason string) {
 	err := s.vol.AppendTombstones(e.Address.Segment, []disk.Tombstone{{
 		Kind: disk.TombstoneQuarantine, Namespace: k.Namespace, Hash: []byte(k.Hash), Seq: e.Seq, Page: e.Address.Page,
 	}})
+	if errors.Is(err, tiers.ErrBusy) {
+		return // nothing was written; the next read will tell again
+	}
 	s.mu.Lock()
 	if err == nil {
 		s.bad[e.Address], s.spoilt[e.Address] = struct{}{}, struct{}{}
