@@ -177,7 +177,7 @@ func (s *Store) breakLocked(what string, err error) {
 		return
 	}
 	s.broken = fmt.Errorf("%s: %w", what, err)
-	s.health.set("broken", HealthReadOnly, "writing failed (%s: %v); close and open the store to go on", what, err)
+	s.health.set("broken", HealthReadOnly, "writing failed (%s: %v); it goes on by itself on new files once a probe of the directory passes", what, err)
 	s.progressLocked()
 }
 
