@@ -186,8 +186,10 @@ func (d *driver) quarantine(k int) {
 	}
 	d.note("quarantine key %d at %v", k, found[0].entry.Address)
 	d.s.storm.reset()
+	hit := map[*modelKey]bool{} // to whether a drop of it was tried before
 	d.m.all(func(mk *modelKey) {
 		if mk.set && mk.content == d.m.keys[k].content {
+			hit[mk] = mk.dropTried
 			mk.mayMiss, mk.dropTried = true, true
 		}
 	})
@@ -202,10 +204,13 @@ func (d *driver) quarantine(k int) {
 	for i := range modelKeys {
 		_, status := readContent(d.n, i)
 		d.m.with(i, func(mk *modelKey) {
-			if status == StatusMiss && mk.mayMiss && !mk.gone {
+			tried, ours := hit[mk]
+			switch {
+			case mk.gone || !ours:
+			case status == StatusMiss:
 				mk.set = false
-			} else if !mk.gone {
-				mk.mayMiss, mk.dropTried = false, false
+			default:
+				mk.mayMiss, mk.dropTried = false, tried
 			}
 		})
 	}

@@ -204,6 +204,8 @@ var dropRules = []protocolRule{
 	{"a tombstone before its record", func(r *rig) {
 		r.put(0, 0)
 		r.flush()
+		r.roll()
+		r.s.syncAndSeal() // with a footer that lists the extent
 		r.crashAnywhere([]vfs.CrashOptions{killed, plainCut, logKept, segsKept}, func() { r.drop(0) }, func(r *rig) {
 			if r.status(0) == StatusOK {
 				return

@@ -2,10 +2,13 @@ package engine
 
 import (
 	"context"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/internal/vfs"
+	"github.com/sealstone/sealstone/tiers/disk"
 )
 
 // Move and evict.
@@ -188,6 +191,40 @@ var evictRules = []protocolRule{
 		r.evict()
 		r.crash(vfs.CrashOptions{Seed: 1, KeepNames: 0.5}, logDir) // unlinks kept or lost
 		r.absent(0)
+	}},
+	{"delorder, step by step", func(r *rig) {
+		r.put(0, 0)
+		r.flush()
+		r.roll()
+		r.put(1, 1)
+		r.flush()
+		seg, del, dir := disk.SegmentName(1), disk.SidecarName(1), path.Dir(disk.SegmentName(1))
+		var steps []string
+		var left *vfs.Mem
+		note := func(op vfs.Op) {
+			switch {
+			case op.Kind == vfs.OpRemove && (op.Name == seg || op.Name == del), op.Kind == vfs.OpSyncDir && op.Name == dir:
+				steps = append(steps, op.Kind.String()+" "+op.Name)
+				if len(steps) == 2 { // the segment is gone, and its directory not synced
+					left = r.mem.CrashClone(cached)
+				}
+			}
+		}
+		want := []string{"remove " + seg, "syncdir " + dir, "remove " + del}
+		r.hook.set(note)
+		r.evict()
+		r.hook.set(nil)
+		if !slices.Equal(steps, want) {
+			r.t.Fatalf("an eviction did %v, want %v", steps, want)
+		}
+		mustClose(r.t, r.s)
+		steps, r.mem = nil, left
+		r.hook.set(note)
+		r.open()
+		r.hook.set(nil)
+		if len(steps) < 2 || !slices.Equal(steps[:2], want[1:]) {
+			r.t.Fatalf("the Open after a kill did %v, want %v first", steps, want[1:])
+		}
 	}},
 	{"delorder, a crash anywhere", func(r *rig) {
 		r.put(0, 0)

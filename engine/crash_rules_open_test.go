@@ -48,7 +48,7 @@ var openRules = []protocolRule{
 		if err := r.s.idx.Flush(context.Background()); err != nil {
 			r.t.Fatal(err)
 		}
-		r.cut(nil)
+		r.cut([]string{logToo})
 		r.absent(0)
 		r.putNew(0, 1)
 	}},
