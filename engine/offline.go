@@ -19,7 +19,6 @@ import (
 // the directory is worked out by Open's own code.
 type offline struct {
 	s     *Store
-	held  vfs.File // LOCK, or nil
 	found []meta.Finding
 	rec   *recovery
 	// indexErr says why the index can not be used, or is nil. An index that is
@@ -50,10 +49,9 @@ func (f *offline) open() error {
 	if err := f.s.openFS(); err != nil {
 		return err
 	}
-	if err := f.hold(); err != nil {
+	if err := f.s.holdReadOnly(); err != nil {
 		return fmt.Errorf("engine: open %s: %w", f.s.dir, err)
 	}
-	f.s.fs = lookOnlyFS{f.s.fs}
 	m, found, err := meta.Open(f.s.fs, true)
 	f.found = found
 	if err != nil {
@@ -71,27 +69,6 @@ func (f *offline) open() error {
 		f.s.segs[i.ID] = &segment{id: i.ID, class: i.Class, sealed: i.Sealed, retired: true}
 	}
 	return f.openRecords()
-}
-
-// hold takes the lock and leaves what stands in the file: it may name an
-// owner that crashed. A store without LOCK has no owner.
-func (f *offline) hold() error {
-	if _, err := f.s.fs.Stat(meta.LockFile); vfs.IsNotExist(err) {
-		return nil
-	}
-	held, err := f.s.fs.Lock(meta.LockFile)
-	if err == nil {
-		f.held = held
-		return nil
-	}
-	if !errors.Is(err, ErrLocked) {
-		return nil // a read-only file system: nobody else writes either
-	}
-	l, err := meta.AcquireLock(f.s.fs, meta.CurrentOwner()) // for the owner's name
-	if err == nil {
-		err = errors.Join(ErrLocked, l.Close()) // it ended just now
-	}
-	return err
 }
 
 // openRecords opens the index, reads the log, and works out what the log's
@@ -161,13 +138,7 @@ func hasManifest(names []string) bool {
 }
 
 // close gives everything up.
-func (f *offline) close() error {
-	err := f.s.release()
-	if f.held != nil {
-		err = errors.Join(err, f.held.Close())
-	}
-	return err
-}
+func (f *offline) close() error { return f.s.release() }
 
 // entry is what a key will hold once the store is open again, or nil.
 func (f *offline) entry(ctx context.Context, k index.Key) (*index.Entry, error) {

@@ -131,11 +131,7 @@ func (s *Store) openMeta() error {
 	if err := s.checkForeign(); err != nil {
 		return err
 	}
-	lock, err := meta.AcquireLock(s.fs, meta.CurrentOwner())
-	switch {
-	case err == nil:
-		s.lock = lock
-	case !s.o.ReadOnly || errors.Is(err, ErrLocked):
+	if err := s.takeLock(); err != nil {
 		return fmt.Errorf("engine: open %s: %w", s.dir, err)
 	}
 	m, found, err := meta.Open(s.fs, s.o.ReadOnly)
@@ -156,6 +152,14 @@ func (s *Store) openMeta() error {
 	}
 	s.setMeta(m)
 	return nil
+}
+
+func (s *Store) takeLock() (err error) {
+	if s.o.ReadOnly {
+		return s.holdReadOnly()
+	}
+	s.lock, err = meta.AcquireLock(s.fs, meta.CurrentOwner())
+	return err
 }
 
 // metaError adds the engine's sentinel to an error of package meta.
