@@ -164,6 +164,15 @@ var openRules = []protocolRule{
 			}
 		})
 	}},
+	{"proven, by a log that is durable", func(r *rig) {
+		r.put(0, 0)
+		r.crashOpen(cached, []vfs.CrashOptions{plainCut, segsKept}, func(r *rig) {
+			if r.status(0) != StatusOK { // then for good: no footer may list it
+				r.kill(indexDir)
+				r.absent(0)
+			}
+		})
+	}},
 	{"footer", func(r *rig) {
 		r.put(0, 0)
 		r.cut(nil)

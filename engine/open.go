@@ -88,6 +88,9 @@ func (s *Store) open() error {
 	if err := s.openVolume(); err != nil {
 		return err
 	}
+	if err := s.syncOldLog(); err != nil {
+		return err
+	}
 	if err := s.recover(); err != nil {
 		return err
 	}
