@@ -80,8 +80,11 @@ func (s *Store) release() error {
 		errs = append(errs, s.reader.Close(ctx))
 	}
 	errs = append(errs, s.closeWriters())
-	if s.idx != nil && s.idx.Err() == nil {
-		errs = append(errs, s.idx.Close(ctx))
+	if s.idx != nil {
+		failed := s.idx.Err() != nil // said in health; what it leaves behind lets go of its lock
+		if err := s.idx.Close(ctx); !failed {
+			errs = append(errs, err)
+		}
 	}
 	if s.log != nil {
 		s.mu.Lock()

@@ -51,6 +51,19 @@ func (s *Store) recover() error {
 	if s.o.ReadOnly {
 		return r.readOnly()
 	}
+	err := r.settle()
+	if err != nil && r.lost == "" && s.idx.Err() != nil {
+		// Damage that only the replay or the sealing of segments met.
+		r.lose(s.idx.Err().Error())
+		s.indexForgiven()
+		err = r.settle()
+	}
+	return err
+}
+
+// settle replays the log, or rebuilds an index that is lost, and makes that
+// permanent.
+func (r *recovery) settle() error {
 	if r.lost != "" {
 		if err := r.rebuild(); err != nil {
 			return fmt.Errorf("engine: rebuild the index: %w", err)
@@ -59,6 +72,15 @@ func (s *Store) recover() error {
 		return fmt.Errorf("engine: replay the log: %w", err)
 	}
 	return r.finish()
+}
+
+// indexForgiven takes back what the failure of an index did to the store: it
+// is rebuilt.
+func (s *Store) indexForgiven() {
+	s.health.clear("index")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = nil
 }
 
 // openIndex opens the index, or finds that it is lost.
@@ -70,8 +92,7 @@ func (r *recovery) openIndex() error {
 	switch {
 	case errors.Is(err, index.ErrIncomplete), errors.Is(err, index.ErrDamaged):
 		r.lost = err.Error()
-		s.health.clear("index")
-		s.broken = nil
+		s.indexForgiven()
 		if s.o.ReadOnly {
 			return fmt.Errorf("%w: the index is lost (%w) and a store opened read-only can not rebuild it: open it for writing", ErrDamaged, err)
 		}
@@ -89,8 +110,7 @@ func (r *recovery) openIndex() error {
 			return fmt.Errorf("engine: read the index: %w", err)
 		}
 		r.lost = err.Error()
-		s.health.clear("index")
-		s.broken = nil
+		s.indexForgiven()
 	}
 	r.applied = wal.LSN(applied)
 	return nil
@@ -259,11 +279,14 @@ func (r *recovery) finish() error {
 	}
 	// The new log is there before the index passes the old one's end, or the
 	// next Open would take the log for lost.
-	log, err := wal.Create(s.logOptions(), max(r.applied, r.log.End, firstLSN))
-	if err != nil {
-		return fmt.Errorf("engine: new log: %w", err)
+	if s.log == nil { // or a first try has made it
+		log, err := wal.Create(s.logOptions(), max(r.applied, r.log.End, firstLSN))
+		if err != nil {
+			return fmt.Errorf("engine: new log: %w", err)
+		}
+		s.log = log
 	}
-	s.log = log
+	log := s.log
 	r.applied = log.End()
 	if err := r.flushIndex(); err != nil {
 		return err

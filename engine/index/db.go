@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -67,12 +68,15 @@ type DB struct {
 	// use is held shared by each call into Pebble, and alone by its end: an
 	// iterator of a call whose caller has left must not outlive Pebble.
 	use  sync.RWMutex
-	gone bool // guarded by use
+	gone bool                      // guarded by use
+	lock atomic.Pointer[io.Closer] // Pebble's, on its directory
+	// marking counts writers of the damage mark.
+	marking sync.WaitGroup
 }
 
 func (d *DB) pebbleOptions() *pebble.Options {
 	o := &pebble.Options{
-		FS:                          pebbleFS{d.opts.FS},
+		FS:                          pebbleFS{fs: d.opts.FS, fail: &d.fail, locked: func(c io.Closer) { d.lock.Store(&c) }},
 		DisableWAL:                  true,
 		FormatMajorVersion:          FormatVersion,
 		CacheSize:                   d.opts.CacheBytes,
@@ -156,6 +160,9 @@ func (d *DB) openPebble(ctx context.Context) error {
 	var opened *pebble.DB
 	left := false
 	_, err := call(ctx, d, func() (struct{}, error) {
+		if err := checkMark(d.opts); err != nil {
+			return struct{}{}, err
+		}
 		db, err := pebble.Open(d.opts.Dir, d.pebbleOptions())
 		if err != nil {
 			return struct{}{}, err
@@ -176,13 +183,14 @@ func (d *DB) openPebble(ctx context.Context) error {
 
 // classify tells damage from other errors of opening: what is not an error of
 // the operating system says that the files contradict each other, and a file
-// that is referred to and absent is damage too.
+// that is referred to and absent is damage too. A lock that is held is not: it
+// is that of an index left behind in this process.
 func (d *DB) classify(err error) error {
 	if err == nil || errors.Is(err, ErrIncomplete) || errors.Is(err, ErrBusy) {
 		return err
 	}
 	var errno syscall.Errno
-	if errors.As(err, &errno) && !vfs.IsNotExist(err) {
+	if errors.As(err, &errno) && !vfs.IsNotExist(err) || errors.Is(err, vfs.ErrLocked) {
 		return fmt.Errorf("index: open %s: %w", d.opts.Dir, err)
 	}
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -219,16 +227,6 @@ func (d *DB) MarkComplete(ctx context.Context) error {
 func (d *DB) Flush(ctx context.Context) error {
 	_, err := call(ctx, d, func() (struct{}, error) { return struct{}{}, d.db.Flush() })
 	return d.noteDamage(err)
-}
-
-// noteDamage marks the index failed when Pebble reports damage.
-func (d *DB) noteDamage(err error) error {
-	if err != nil && (pebble.IsCorruptionError(err) || errors.Is(err, errBadRecord)) {
-		d.damaged.Store(true)
-		d.fail.set(err.Error())
-		return fmt.Errorf("%w: %w", ErrFailed, err)
-	}
-	return err
 }
 
 // Applied is the log position up to which records are applied.
@@ -309,6 +307,12 @@ func (d *DB) close(ctx context.Context) error {
 			}
 			return struct{}{}, errors.Join(flushErr, d.db.Close())
 		})
+	}
+	d.waitMark(ctx)
+	if lock := d.lock.Load(); d.fail.err() != nil && lock != nil {
+		// Pebble is left behind and can change nothing any more: whoever opens
+		// the index next need not wait for the end of the process.
+		err = errors.Join(err, (*lock).Close())
 	}
 	close(d.closing)
 	close(d.pool.stop)

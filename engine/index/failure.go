@@ -79,8 +79,7 @@ func (d *DB) listener() *pebble.EventListener {
 	l := pebble.EventListener{
 		// By default this one is Fatalf.
 		DataCorruption: func(i pebble.DataCorruptionInfo) {
-			d.fail.set(fmt.Sprintf("damaged file %s: %v", i.Path, i.Details))
-			d.damaged.Store(true)
+			d.setDamaged(fmt.Sprintf("damaged file %s: %v", i.Path, i.Details))
 		},
 		// A flush that fails, on a full disk say, is tried again at once and
 		// for ever; sleeping here is what slows it down.
@@ -105,16 +104,15 @@ func (d *DB) backgroundError(err error) {
 	wait := d.bg.backoff
 	d.bg.mu.Unlock()
 	d.bg.count.Add(1)
-	if pebble.IsCorruptionError(err) {
-		d.damaged.Store(true)
-		d.fail.set("background work met damage: " + err.Error())
+	if isDamage(err) {
+		d.setDamaged("background work met damage: " + err.Error())
 	} else if first && d.opts.OnTrouble != nil {
 		d.opts.OnTrouble("index background work fails: " + err.Error())
 	}
-	select {
-	case <-time.After(wait):
-	case <-d.closing:
+	if d.fail.err() != nil {
+		select {} // nothing that it tries can succeed any more
 	}
+	time.Sleep(wait) // also of an index that was left behind in Close: it would spin
 }
 
 func (d *DB) backgroundOK() {

@@ -13,8 +13,15 @@ import (
 )
 
 // pebbleFS lets Pebble run on the store's file system, so that a test can
-// freeze index, log and segments at one instant.
-type pebbleFS struct{ fs vfs.FS }
+// freeze index, log and segments at one instant. Once the index has failed it
+// changes nothing any more: a Pebble that is left behind must not write into
+// the index that takes its place.
+type pebbleFS struct {
+	fs   vfs.FS
+	fail *failure
+	// locked is told of the lock that Pebble takes on its directory.
+	locked func(io.Closer)
+}
 
 var _ pvfs.FS = pebbleFS{}
 
@@ -26,11 +33,14 @@ func clean(name string) string {
 }
 
 func (p pebbleFS) open(name string, flags vfs.OpenFlag) (pvfs.File, error) {
+	if flags != 0 && p.fail.err() != nil {
+		return nil, p.fail.err()
+	}
 	f, err := p.fs.Open(clean(name), flags)
 	if err != nil {
 		return nil, err
 	}
-	return &pebbleFile{f: f}, nil
+	return &pebbleFile{f: f, fail: p.fail}, nil
 }
 
 func (p pebbleFS) Create(name string, _ pvfs.DiskWriteCategory) (pvfs.File, error) {
@@ -59,21 +69,42 @@ func (p pebbleFS) ReuseForWrite(oldName, newName string, c pvfs.DiskWriteCategor
 	return p.open(newName, vfs.ReadWrite)
 }
 
+// change does fn, unless the index has failed.
+func (p pebbleFS) change(fn func() error) error {
+	if err := p.fail.err(); err != nil {
+		return err
+	}
+	return fn()
+}
+
 func (p pebbleFS) Link(oldName, newName string) error {
-	return p.fs.Link(clean(oldName), clean(newName))
+	return p.change(func() error { return p.fs.Link(clean(oldName), clean(newName)) })
 }
-func (p pebbleFS) Remove(name string) error    { return p.fs.Remove(clean(name)) }
-func (p pebbleFS) RemoveAll(name string) error { return p.fs.RemoveAll(clean(name)) }
+func (p pebbleFS) Remove(name string) error {
+	return p.change(func() error { return p.fs.Remove(clean(name)) })
+}
+func (p pebbleFS) RemoveAll(name string) error {
+	return p.change(func() error { return p.fs.RemoveAll(clean(name)) })
+}
 func (p pebbleFS) Rename(oldName, newName string) error {
-	return p.fs.Rename(clean(oldName), clean(newName))
+	return p.change(func() error { return p.fs.Rename(clean(oldName), clean(newName)) })
 }
-func (p pebbleFS) MkdirAll(dir string, _ os.FileMode) error { return p.fs.MkdirAll(clean(dir)) }
-func (p pebbleFS) Lock(name string) (io.Closer, error)      { return p.fs.Lock(clean(name)) }
-func (p pebbleFS) List(dir string) ([]string, error)        { return p.fs.List(clean(dir)) }
-func (p pebbleFS) PathBase(name string) string              { return path.Base(name) }
-func (p pebbleFS) PathJoin(elem ...string) string           { return path.Join(elem...) }
-func (p pebbleFS) PathDir(name string) string               { return path.Dir(name) }
-func (p pebbleFS) Unwrap() pvfs.FS                          { return nil }
+func (p pebbleFS) Lock(name string) (io.Closer, error) {
+	f, err := p.fs.Lock(clean(name))
+	if err != nil {
+		return nil, err
+	}
+	p.locked(f)
+	return f, nil
+}
+func (p pebbleFS) MkdirAll(dir string, _ os.FileMode) error {
+	return p.change(func() error { return p.fs.MkdirAll(clean(dir)) })
+}
+func (p pebbleFS) List(dir string) ([]string, error) { return p.fs.List(clean(dir)) }
+func (p pebbleFS) PathBase(name string) string       { return path.Base(name) }
+func (p pebbleFS) PathJoin(elem ...string) string    { return path.Join(elem...) }
+func (p pebbleFS) PathDir(name string) string        { return path.Dir(name) }
+func (p pebbleFS) Unwrap() pvfs.FS                   { return nil }
 
 func (p pebbleFS) Stat(name string) (pvfs.FileInfo, error) {
 	i, err := p.fs.Stat(clean(name))
@@ -98,6 +129,7 @@ func (p pebbleFS) GetDiskUsage(string) (pvfs.DiskUsage, error) {
 // pebbleFile gives a positioned file the two cursors that Pebble expects.
 type pebbleFile struct {
 	f           vfs.File
+	fail        *failure
 	read, write int64
 }
 
@@ -113,13 +145,22 @@ func (p *pebbleFile) Read(b []byte) (int, error) {
 }
 
 func (p *pebbleFile) Write(b []byte) (int, error) {
+	if err := p.fail.err(); err != nil {
+		return 0, err
+	}
 	n, err := p.f.WriteAt(b, p.write)
 	p.write += int64(n)
 	return n, err
 }
 
-func (p *pebbleFile) ReadAt(b []byte, off int64) (int, error)  { return p.f.ReadAt(b, off) }
-func (p *pebbleFile) WriteAt(b []byte, off int64) (int, error) { return p.f.WriteAt(b, off) }
+func (p *pebbleFile) ReadAt(b []byte, off int64) (int, error) { return p.f.ReadAt(b, off) }
+
+func (p *pebbleFile) WriteAt(b []byte, off int64) (int, error) {
+	if err := p.fail.err(); err != nil {
+		return 0, err
+	}
+	return p.f.WriteAt(b, off)
+}
 
 // Preallocate is left out: a table is written once and front to back, and
 // reserved blocks behind its end would count against the capacity.

@@ -1,0 +1,85 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sealstone/sealstone/internal/vfs"
+)
+
+// damageMark is a file in the index' directory that says that damage was met
+// while running. Pebble looks at little of an index when it opens it: without
+// the mark, the next Open would find nothing wrong and meet it again.
+const damageMark = "DAMAGED"
+
+// isDamage reports whether an error of Pebble or of a record says so.
+func isDamage(err error) bool {
+	return err != nil && (pebble.IsCorruptionError(err) || errors.Is(err, errBadRecord))
+}
+
+// noteDamage marks the index failed when Pebble reports damage.
+func (d *DB) noteDamage(err error) error {
+	if !isDamage(err) {
+		return err
+	}
+	d.setDamaged(err.Error())
+	return fmt.Errorf("%w: %w", ErrFailed, err)
+}
+
+// setDamaged fails the index and leaves the mark. It does not wait for the
+// disk: it may be called by Pebble, with locks held.
+func (d *DB) setDamaged(reason string) {
+	if !d.damaged.Swap(true) && !d.opts.ReadOnly {
+		d.marking.Add(1) // before anybody knows, and closes
+		go func() {
+			defer d.marking.Done()
+			// Without the mark the next Open has to meet the damage itself.
+			_ = writeMark(d.opts.FS, d.opts.Dir, reason)
+		}()
+	}
+	d.fail.set(reason)
+}
+
+func writeMark(fs vfs.FS, dir, reason string) (err error) {
+	f, err := fs.Open(path.Join(dir, damageMark), vfs.Create|vfs.ReadWrite|vfs.Trunc)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := f.WriteAt([]byte(reason+"\n"), 0); err != nil {
+		return err
+	}
+	if err := f.Datasync(); err != nil {
+		return err
+	}
+	return fs.SyncDir(dir)
+}
+
+// waitMark waits until the mark is written, or for the context.
+func (d *DB) waitMark(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		d.marking.Wait()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// checkMark is an error if an earlier run left the mark.
+func checkMark(o Options) error {
+	_, err := o.FS.Stat(path.Join(o.Dir, damageMark))
+	switch {
+	case err == nil:
+		return fmt.Errorf("%w: damage was met before, see %s", ErrDamaged, path.Join(o.Dir, damageMark))
+	case vfs.IsNotExist(err):
+		return nil
+	}
+	return fmt.Errorf("index: stat %s: %w", damageMark, err)
+}

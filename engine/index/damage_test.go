@@ -1,0 +1,97 @@
+package index
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/sealstone/sealstone/internal/vfs"
+)
+
+// TestDamageIsRemembered: damage that was met while running is known to the
+// next Open, which itself reads next to nothing.
+func TestDamageIsRemembered(t *testing.T) {
+	for _, readOnly := range []bool{false, true} {
+		mem := vfs.NewMem()
+		d := mustCreate(t, mem)
+		setApplied(t, d, 10)
+		mustClose(t, d)
+		o := testOptions(mem)
+		o.ReadOnly = readOnly
+		d, err := Open(testContext(t), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.setDamaged("a table is bad")
+		if err := d.Close(testContext(t)); !errors.Is(err, ErrFailed) {
+			t.Errorf("close: %v", err)
+		}
+		// Pebble is left behind, open: its lock is not in the way.
+		if c, err := Open(testContext(t), testOptions(mem)); !readOnly {
+			if !errors.Is(err, ErrDamaged) {
+				t.Errorf("open beside the failed one: %v", err)
+			}
+		} else if err != nil {
+			t.Errorf("open beside the failed one: %v", err)
+		} else {
+			mustClose(t, c)
+		}
+		_ = d.db.Close()
+		// After a power cut too.
+		d, err = Open(testContext(t), testOptions(mem.CrashClone(vfs.CrashOptions{})))
+		switch {
+		case readOnly && err != nil:
+			t.Errorf("a read-only index left a mark: %v", err)
+		case readOnly:
+			mustClose(t, d)
+		case !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), damageMark):
+			t.Errorf("open after damage: %v", err)
+		}
+	}
+}
+
+// TestFailedIndexChangesNothing: what takes its place has the same names.
+func TestFailedIndexChangesNothing(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	mem := vfs.NewMem()
+	d := mustCreate(t, mem)
+	p := pebbleFS{fs: mem, fail: &d.fail}
+	x, err := p.Create("index/x", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	d.fail.set("enough")
+	_, writeErr := x.Write([]byte("x"))
+	_, createErr := p.Create("index/y", "")
+	_, reuseErr := p.ReuseForWrite("index/x", "index/y", "")
+	_, rwErr := p.OpenReadWrite("index/x", "")
+	for name, err := range map[string]error{
+		"write": writeErr, "create": createErr, "reuse": reuseErr, "open for writing": rwErr,
+		"link": p.Link("index/x", "index/y"), "rename": p.Rename("index/x", "index/y"),
+		"remove": p.Remove("index/x"), "remove all": p.RemoveAll("index"), "mkdir": p.MkdirAll("index/z", 0),
+	} {
+		if !errors.Is(err, ErrFailed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if f, err := p.Open("index/x"); err != nil {
+		t.Errorf("reading: %v", err)
+	} else if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	_ = d.Close(testContext(t))
+	_ = d.db.Close()
+}
+
+// TestLockedIndexIsNotDamaged: it is not rebuilt under the feet of its owner.
+func TestLockedIndexIsNotDamaged(t *testing.T) {
+	fs := vfs.NewMem()
+	d := mustCreate(t, fs)
+	defer mustClose(t, d)
+	if _, err := Open(testContext(t), testOptions(fs)); err == nil || errors.Is(err, ErrDamaged) || !errors.Is(err, vfs.ErrLocked) {
+		t.Errorf("open of an index in use: %v", err)
+	}
+}
