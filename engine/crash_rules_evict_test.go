@@ -165,9 +165,15 @@ var evictRules = []protocolRule{
 		r.evict()
 		mustClose(r.t, r.s)
 		r.mem = *clone
-		r.open()
+		r.losses = []string{"", indexDir} // without the log nothing tells of the eviction
 		modes := []vfs.CrashOptions{killed, plainCut, {}}
-		r.crashOpen(killed, modes, func(r *rig) { r.absent(0); r.want(1, 1) })
+		r.crashAnywhere(modes, r.open, func(r *rig) {
+			r.absent(0)
+			r.want(1, 1)
+			if n := len(r.s.vol.Segments()); n != 1 {
+				r.t.Fatalf("%s%d segments, and the first is evicted", r.where, n)
+			}
+		})
 	}},
 	{"trim, what the index has durable", func(r *rig) {
 		r.put(0, 0)
