@@ -182,25 +182,44 @@ func loseIndex(t testing.TB, fs vfs.FS) {
 	}
 }
 
-// afterlives runs check on the store as it is, then reopened, then with its
-// index rebuilt from the segments. It closes s.
-func afterlives(t *testing.T, s *Store, fs vfs.FS, o Options, check func(t *testing.T, s *Store, n *Namespace)) {
+// afterlives runs check on the store as it is, then on what a kill and a
+// power cut at this instant would leave, with the index and without it, and
+// then reopened after Close, and rebuilt. All that was put must be flushed. It
+// closes s.
+func afterlives(t *testing.T, s *Store, mem *vfs.Mem, o Options, check func(t *testing.T, s *Store, n *Namespace)) {
 	t.Helper()
 	o.private.points = nil
-	for _, life := range []string{"running", "reopened", "rebuilt"} {
-		if life != "running" {
-			s = mustOpen(t, o)
+	life := func(name string, s *Store, rebuilt bool) {
+		t.Helper()
+		if (s.rebuilds > 0) != rebuilt {
+			t.Fatalf("%s: %d rebuilds", name, s.rebuilds)
 		}
-		if rebuilt := s.rebuilds > 0; rebuilt != (life == "rebuilt") {
-			t.Fatalf("%s: %d rebuilds", life, s.rebuilds)
-		}
-		t.Run(life, func(t *testing.T) { check(t, s, mustSpace(t, s)) })
+		t.Run(name, func(t *testing.T) { check(t, s, mustSpace(t, s)) })
 		wantNoBuffers(t, s)
 		mustClose(t, s)
-		if life == "reopened" {
-			loseIndex(t, fs)
-		}
 	}
+	crash := o
+	for _, c := range []struct {
+		name    string
+		options vfs.CrashOptions
+		lost    bool
+	}{
+		{"killed", vfs.CrashOptions{KeepAll: true}, false},
+		{"killed and rebuilt", vfs.CrashOptions{KeepAll: true}, true},
+		{"power cut", vfs.CrashOptions{}, false},
+		{"power cut and rebuilt", vfs.CrashOptions{}, true},
+	} {
+		clone := mem.CrashClone(c.options)
+		if c.lost {
+			loseIndex(t, clone)
+		}
+		crash.private.fs = clone
+		life(c.name, mustOpen(t, crash), c.lost)
+	}
+	life("running", s, false)
+	life("reopened", mustOpen(t, o), false)
+	loseIndex(t, mem)
+	life("rebuilt", mustOpen(t, o), true)
 }
 
 // variantOf tells which variant of a block some bytes are, or -1.
