@@ -201,6 +201,18 @@ var dropRules = []protocolRule{
 		r.kill(indexDir)
 		r.absent(0)
 	}},
+	{"tombseq, a copy elsewhere", func(r *rig) {
+		r.put(0, 0)
+		r.flush()
+		var clone *vfs.Mem
+		r.at["move:copied"] = func() { // no record knows the copy, and no tombstone beside it
+			r.drop(0)
+			clone = r.mem.CrashClone(killed)
+		}
+		r.move(0)
+		r.become(clone, indexDir)
+		r.absent(0)
+	}},
 	{"a tombstone before its record", func(r *rig) {
 		r.put(0, 0)
 		r.flush()
