@@ -25,7 +25,7 @@ type counters struct {
 	evidenceBytes             atomic.Int64
 	putStatus, getStatus      [statusCount]atomic.Int64
 	diskBytesMax              atomic.Int64
-	leasesRefused, leasesHeld atomic.Int64
+	leasesRefused             atomic.Int64
 }
 
 func (c *counters) put(s Status) { c.putStatus[s].Add(1) }
