@@ -4,28 +4,28 @@ import "sync/atomic"
 
 // counters are the store's running totals. They only grow.
 type counters struct {
-	putBlocks, putBytes       atomic.Int64 // stored by a put of ours
-	putExisted, putDiffers    atomic.Int64
-	putShared                 atomic.Int64
-	writtenBytes, movedBytes  atomic.Int64 // appended to segments; of these by moves
-	movedBlocks               atomic.Int64
-	logBytes                  atomic.Int64
-	verifiedBytes             atomic.Int64
-	servedBytes               atomic.Int64
-	rereads, rereadsSaved     atomic.Int64
-	evictedBlocks             atomic.Int64
-	evictedSegments           atomic.Int64
-	dropped                   atomic.Int64
-	quarantined               atomic.Int64
-	unproven                  atomic.Int64
-	withdrawn                 atomic.Int64
-	matched, matchAsked       atomic.Int64
-	unreachable               atomic.Int64 // puts whose parent is not stored
-	syncs                     atomic.Int64
-	evidenceBytes             atomic.Int64
-	putStatus, getStatus      [statusCount]atomic.Int64
-	diskBytesMax              atomic.Int64
-	leasesRefused             atomic.Int64
+	putBlocks, putBytes      atomic.Int64 // stored by a put of ours
+	putExisted, putDiffers   atomic.Int64
+	putShared                atomic.Int64
+	writtenBytes, movedBytes atomic.Int64 // appended to segments; of these by moves
+	movedBlocks              atomic.Int64
+	logBytes                 atomic.Int64
+	verifiedBytes            atomic.Int64
+	servedBytes              atomic.Int64
+	rereads, rereadsSaved    atomic.Int64
+	evictedBlocks            atomic.Int64
+	evictedSegments          atomic.Int64
+	dropped                  atomic.Int64
+	quarantined              atomic.Int64
+	unproven                 atomic.Int64
+	withdrawn                atomic.Int64
+	matched, matchAsked      atomic.Int64
+	unreachable              atomic.Int64 // puts whose parent is not stored
+	syncs                    atomic.Int64
+	evidenceBytes            atomic.Int64
+	putStatus, getStatus     [statusCount]atomic.Int64
+	diskBytesMax             atomic.Int64
+	leasesRefused            atomic.Int64
 }
 
 func (c *counters) put(s Status) { c.putStatus[s].Add(1) }
