@@ -181,7 +181,7 @@ func (h *herd) worker(w int, rng *rand.Rand) {
 // durable notes that all that the worker was told is durable.
 func (h *herd) durable(w int) {
 	for k := w; k < herdKeys; k += herdWorkers {
-		h.m.with(k, func(mk *modelKey) { mk.durable = mk.set })
+		h.m.with(k, (*modelKey).nowDurable)
 	}
 }
 
@@ -206,7 +206,9 @@ func (h *herd) put(w int, rng *rand.Rand, k int) error {
 				err = e
 			}
 			mk.mayMiss = h.evicting
-			mk.durable = mk.durable || durable && r.Status == StatusOK && !r.Existed
+			if durable && r.Status == StatusOK && !r.Existed {
+				mk.nowDurable()
+			}
 		})
 	}
 	return err
@@ -219,6 +221,11 @@ func (h *herd) drop(w, k int) (err error) {
 		mk.dropping = false
 		switch {
 		case r.Status == StatusOK && mk.set, r.Status == StatusMiss && (!mk.set || mk.mayMiss):
+			if r.Status == StatusOK {
+				mk.undone = nil
+			} else if mk.set {
+				mk.undone = map[int]bool{mk.content: true}
+			}
 			mk.set, mk.orphans = false, map[int]bool{}
 		default:
 			err = fmt.Errorf("drop: %v %w; stored %v", r.Status, r.Err, mk.set)

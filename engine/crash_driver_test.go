@@ -88,7 +88,14 @@ func (d *driver) expect(k int) {
 	}
 }
 
-func (d *driver) allDurable() { d.m.all(func(k *modelKey) { k.durable = k.set }) }
+func (d *driver) allDurable() { d.m.all((*modelKey).nowDurable) }
+
+// nowDurable notes that what the key holds survives a power cut.
+func (mk *modelKey) nowDurable() {
+	if mk.durable = mk.set; mk.set {
+		mk.undone = nil
+	}
+}
 
 // put stores keys in one batch.
 func (d *driver) put(durable bool, keys ...int) {
@@ -132,7 +139,11 @@ func (mk *modelKey) wasPut(content int, r PutResult) error {
 		if mk.set && !mk.mayMiss {
 			return errors.New("it is stored, and was written")
 		}
-		*mk = modelKey{set: true, content: content, putting: -1, orphans: map[int]bool{}}
+		undone := mk.undone
+		if mk.set {
+			undone = map[int]bool{mk.content: true}
+		}
+		*mk = modelKey{set: true, content: content, putting: -1, orphans: map[int]bool{}, undone: undone}
 	case r.Status == StatusShed && errors.Is(r.Err, ErrShed):
 	default:
 		return fmt.Errorf("%v %w", r.Status, r.Err)

@@ -30,6 +30,10 @@ type modelKey struct {
 	// may take effect at any later crash (its tombstone is there), or never.
 	dropTried bool
 	gone      bool // known to be evicted: it must not come back
+	// undone holds what was evicted since, its file perhaps not unlinked yet:
+	// when the log is lost, and with it the eviction, it may come back until a
+	// later put is durable.
+	undone map[int]bool
 	// An operation under way.
 	putting  int // content, or -1
 	dropping bool
@@ -75,7 +79,7 @@ func (m *crashModel) snapshotLocked(o vfs.CrashOptions) *crashModel {
 		for o := range k.orphans {
 			n.orphans[o] = true
 		}
-		n.set, n.content, n.gone = k.set, k.content, k.gone
+		n.set, n.content, n.gone, n.undone = k.set, k.content, k.gone, k.undone
 		n.dropTried = k.dropTried || k.dropping
 		n.mayMiss = k.mayMiss || n.dropTried || k.bumping || !o.KeepAll && !k.durable
 		// The end of the process makes nothing durable; a clone does, but for
@@ -112,12 +116,12 @@ func (m *crashModel) check(t *testing.T, s *Store, n *Namespace, lostLog bool, w
 			if k.gone && !lostLog {
 				t.Fatalf("%s: key %d: evicted content %d returned", where, i, got)
 			}
-		case (!k.set || k.mayMiss) && k.orphans[got]:
+		case (!k.set || k.mayMiss) && k.orphans[got], lostLog && (!k.set || k.mayMiss) && k.undone[got]:
 			k.set, k.content = true, got
 		default:
 			t.Fatalf("%s: key %d: found content %d; acknowledged: %v (content %d), orphans %v", where, i, got, k.set, k.content, k.orphans)
 		}
-		k.orphans = map[int]bool{}
+		k.orphans, k.undone = map[int]bool{}, nil
 		k.durable, k.mayMiss, k.gone, k.dropping, k.bumping, k.putting = k.set, false, false, false, false, -1
 		k.dropTried = k.dropTried && k.set
 	}
