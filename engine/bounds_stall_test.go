@@ -76,9 +76,7 @@ func TestStalledRead(t *testing.T) {
 	if err := s.Close(ctx); !errors.Is(err, ErrClosing) {
 		t.Fatalf("close on a stalled device: %v", err)
 	}
-	if _, err := Open("mem", testOptions(mem)); !errors.Is(err, ErrLocked) {
-		t.Fatalf("the lock was given up: %v", err)
-	}
+	wantLocked(t, mem)
 	fs.release()
 	mustClose(t, s)
 	for i, p := range dst {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sealstone/sealstone/engine/meta"
 	"github.com/sealstone/sealstone/internal/vfs"
 )
 
@@ -54,10 +55,7 @@ func TestCloseDuringOperation(t *testing.T) {
 				t.Fatalf("close: %v", err)
 			}
 			wantRefused(t, s, n)
-			var locked error
-			if _, locked = Open("mem", testOptions(mem)); !errors.Is(locked, ErrLocked) {
-				t.Fatalf("second open while closing: %v", locked)
-			}
+			wantLocked(t, mem)
 			held.open()
 			if st := done(); st != StatusOK {
 				t.Errorf("the operation under way answered %v", st)
@@ -69,6 +67,15 @@ func TestCloseDuringOperation(t *testing.T) {
 			wantBlock(t, mustSpace(t, s), 0, 0, raceSize)
 			mustClose(t, s)
 		})
+	}
+}
+
+// wantLocked: the store's own lock is held, not only that of the index.
+func wantLocked(t *testing.T, fs vfs.FS) {
+	t.Helper()
+	var locked *meta.LockedError
+	if _, err := Open("mem", testOptions(fs)); !errors.As(err, &locked) {
+		t.Fatalf("second open while closing: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sealstone/sealstone/internal/vfs"
@@ -231,5 +232,48 @@ func TestGetDuringDrop(t *testing.T) {
 			}
 			wantBlock(t, n, 0, 1, raceSize)
 		})
+	}
+}
+
+// TestSegmentListedDuringApply lists the keys of a segment while they are
+// bound and unbound: what changes in between is no damage.
+func TestSegmentListedDuringApply(t *testing.T) {
+	s := mustOpen(t, testOptions(vfs.NewMem()))
+	defer mustClose(t, s)
+	n := mustSpace(t, s)
+	const blocks, rounds = 25, 150
+	var segment atomic.Uint64
+	stop := make(chan struct{})
+	lister := start(t, "the lister", func() error {
+		for {
+			if _, err := s.idx.SegmentKeys(context.Background(), segment.Load()); err != nil {
+				return err
+			}
+			select {
+			case <-stop:
+				return nil
+			default:
+			}
+		}
+	})
+	for range rounds {
+		var hashes [][]byte
+		for id := range blocks {
+			putOne(n, blockOf(id, 0, 500))
+			hashes = append(hashes, hashOf(id))
+		}
+		s.mu.Lock()
+		segment.Store(s.active[classFresh].id)
+		s.mu.Unlock()
+		_ = s.Flush(context.Background())
+		n.Drop(context.Background(), hashes)
+		_ = s.Flush(context.Background())
+	}
+	close(stop)
+	if err := lister(); err != nil {
+		t.Error(err)
+	}
+	if h := s.Health(); h.State != HealthOK {
+		t.Errorf("health %+v", h)
 	}
 }
