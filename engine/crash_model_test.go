@@ -106,26 +106,35 @@ func (m *crashModel) check(t *testing.T, s *Store, n *Namespace, lostLog bool, w
 		if has := n.Has(context.Background(), [][]byte{hashOf(i)})[0]; has != status {
 			t.Fatalf("%s: key %d: Has says %v, Get %v", where, i, has, status)
 		}
-		switch {
-		case status == StatusMiss:
-			if k.set && !k.mayMiss {
-				t.Fatalf("%s: key %d: content %d was acknowledged and is missing", where, i, k.content)
-			}
-			k.set, k.orphans = false, map[int]bool{}
-		case k.set && got == k.content:
-			if k.gone && !lostLog {
-				t.Fatalf("%s: key %d: evicted content %d returned", where, i, got)
-			}
-		case (!k.set || k.mayMiss) && k.orphans[got], lostLog && (!k.set || k.mayMiss) && k.undone[got]:
-			k.set, k.content = true, got
-		default:
-			t.Fatalf("%s: key %d: found content %d; acknowledged: %v (content %d), orphans %v", where, i, got, k.set, k.content, k.orphans)
-		}
-		k.orphans, k.undone = map[int]bool{}, nil
-		k.durable, k.mayMiss, k.gone, k.dropping, k.bumping, k.putting = k.set, false, false, false, false, -1
-		k.dropTried = k.dropTried && k.set
+		m.found(t, k, got, status, lostLog, fmt.Sprintf("%s: key %d", where, i))
 	}
 	checkIndex(t, s, where)
+}
+
+// found judges what was read of a key. A crash may come meanwhile, from the
+// index' background work, and takes a snapshot.
+func (m *crashModel) found(t *testing.T, k *modelKey, got int, status Status, lostLog bool, where string) {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case status == StatusMiss:
+		if k.set && !k.mayMiss {
+			t.Fatalf("%s: content %d was acknowledged and is missing", where, k.content)
+		}
+		k.set, k.orphans = false, map[int]bool{}
+	case k.set && got == k.content:
+		if k.gone && !lostLog {
+			t.Fatalf("%s: evicted content %d returned", where, got)
+		}
+	case (!k.set || k.mayMiss) && k.orphans[got], lostLog && (!k.set || k.mayMiss) && k.undone[got]:
+		k.set, k.content = true, got
+	default:
+		t.Fatalf("%s: found content %d; acknowledged: %v (content %d), orphans %v", where, got, k.set, k.content, k.orphans)
+	}
+	k.orphans, k.undone = map[int]bool{}, nil
+	k.durable, k.mayMiss, k.gone, k.dropping, k.bumping, k.putting = k.set, false, false, false, false, -1
+	k.dropTried = k.dropTried && k.set
 }
 
 const modelBlockBytes = 9000

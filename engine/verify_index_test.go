@@ -58,6 +58,12 @@ func TestVerifyIndexDamaged(t *testing.T) {
 			}
 			noticed++
 			d := r.Damage[0]
+			// A damaged last record of the manifest looks torn, and takes the
+			// index back to before the log begins: then the two contradict
+			// each other, and the log is named.
+			if strings.HasPrefix(n, "MANIFEST") && r.Damaged == 1 && d.Kind == DamageLog {
+				continue
+			}
 			if r.Damaged != 1 || d.Kind != DamageIndex || !strings.HasPrefix(d.File, indexDir) || r.Index.Rebuild == "" {
 				t.Errorf("%s offset %d: %v", name, off, r.Damage)
 			}
