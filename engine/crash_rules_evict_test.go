@@ -116,6 +116,35 @@ var evictRules = []protocolRule{
 		r.kill(indexDir)
 		r.want(1, 0)
 	}},
+	{"evictwait, a drop that is logged and not applied", func(r *rig) {
+		r.put(0, 0)
+		r.flush()
+		r.n.Touch(context.Background(), [][]byte{hashOf(0)})
+		r.roll()
+		r.put(1, 1)
+		old := r.entry(0)
+		var clone *vfs.Mem
+		r.at["evict:moved"] = func() { // the drop looked the block up before it moved
+			home := old.Home().Address
+			err := r.s.vol.AppendTombstones(home.Segment, []disk.Tombstone{{
+				Kind: disk.TombstoneDrop, Namespace: r.n.info.Number, Hash: hashOf(0), Seq: old.Seq, Page: home.Page,
+			}})
+			if err != nil {
+				r.t.Error(err)
+			}
+			r.s.mu.Lock()
+			err = r.s.logLocked(&record{Kind: recordDrop, Key: r.key(0), Entry: index.Entry{Seq: old.Seq}, From: home})
+			r.s.mu.Unlock()
+			if err != nil {
+				r.t.Error(err)
+			}
+			r.at["sync:between"] = func() { clone = r.mem.CrashClone(killed) }
+		}
+		r.evict()
+		r.absent(0)
+		r.become(clone, indexDir)
+		r.absent(0)
+	}},
 	{"unlinkapplied", func(r *rig) {
 		r.put(0, 0)
 		r.flush()

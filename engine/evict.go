@@ -209,7 +209,7 @@ func (s *Store) logEvict(ctx context.Context, victim *segment) error {
 			s.mu.Unlock()
 			break
 		}
-		if victim.guests == 0 {
+		if s.isQuietLocked(victim) {
 			err := s.logLocked(r)
 			if err == nil {
 				s.evictOpen, victim.evicted, victim.evictEnd = r.lsn, true, r.end
@@ -221,7 +221,7 @@ func (s *Store) logEvict(ctx context.Context, victim *segment) error {
 			break
 		}
 		s.mu.Unlock()
-		if err := s.waitFor(ctx, s.kickSync, s.syncAndApply, func() bool { return victim.guests == 0 }); err != nil {
+		if err := s.waitFor(ctx, s.kickSync, s.syncAndApply, func() bool { return s.isQuietLocked(victim) }); err != nil {
 			return fmt.Errorf("engine: evict segment %d: %w", victim.id, err)
 		}
 	}
@@ -232,6 +232,28 @@ func (s *Store) logEvict(ctx context.Context, victim *segment) error {
 		return fmt.Errorf("engine: evict segment %d: %w", victim.id, err)
 	}
 	return nil
+}
+
+// isQuietLocked: nobody writes to the segment's sidecar, and no record that
+// names the segment is still to be applied. A drop that was logged after its
+// block was moved leaves its tombstone beside the new place only when it is
+// applied; until then the one in the victim's sidecar is all there is (rule
+// evictwait).
+func (s *Store) isQuietLocked(victim *segment) bool {
+	if victim.guests > 0 {
+		return false
+	}
+	for _, r := range s.pending {
+		if r.names(victim.id) {
+			return false
+		}
+	}
+	return true
+}
+
+// names reports whether a record refers to a segment other than by an EVICT.
+func (r *record) names(segment uint64) bool {
+	return r.From.Segment == segment || r.Entry.Address.Segment == segment || r.Entry.Own.Address.Segment == segment
 }
 
 // candidate is an extent of the victim that is worth keeping.

@@ -27,7 +27,9 @@ func (r *recovery) rebuild() error {
 		return err
 	}
 	b := &rebuilder{s: s, total: int64(len(infos)), full: map[contentKey]index.Extent{}}
-	if err := b.readTombstones(infos); err != nil {
+	// Also of segments that are evicted and not yet unlinked: a drop may still
+	// stand there alone for a block that has moved on.
+	if err := b.readTombstones(s.vol.Segments()); err != nil {
 		return err
 	}
 	for n, i := range infos {
