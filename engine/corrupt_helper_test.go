@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,8 +44,10 @@ func victimOptions(fs vfs.FS) Options {
 	o := testOptions(fs)
 	o.MaxBlockBytes = 128 * kib
 	// A sweep finds thousands of bad blocks: let each be alone in its window.
-	at := time.Unix(1_700_000_000, 0)
-	o.private.now = func() time.Time { at = at.Add(stormWindow); return at }
+	var calls atomic.Int64
+	o.private.now = func() time.Time {
+		return time.Unix(1_700_000_000, 0).Add(time.Duration(calls.Add(1)) * stormWindow)
+	}
 	return o
 }
 

@@ -202,8 +202,14 @@ func runIndexJob(t *testing.T, job indexJob) {
 	cmd.Env = append(os.Environ(), indexChildEnv+"="+string(arg))
 	out, err := cmd.CombinedOutput()
 	if err != nil || !bytes.HasSuffix(out, []byte("all done\n")) {
-		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		t.Fatalf("child: %v\n%s", err, strings.Join(lines[max(0, len(lines)-20):], "\n"))
+		text := string(out)
+		for _, mark := range []string{"panic:", "DATA RACE"} { // with the line before
+			if i := strings.Index(text, mark); i >= 0 {
+				text = text[max(0, i-100):]
+				break
+			}
+		}
+		t.Fatalf("child: %v\n… %s", err, text[max(0, len(text)-12000):])
 	}
 	t.Logf("%d bytes damaged one by one", len(job.Flips))
 }

@@ -50,16 +50,17 @@ func runChild(t *testing.T, name string) {
 // children are what Pebble meets. Each returns an error for a promise that
 // was not kept.
 var children = map[string]func() error{
-	"manifest sync":   func() error { return fatal(vfs.OpSync, "MANIFEST", syscall.EIO) },
-	"manifest write":  func() error { return fatal(vfs.OpWrite, "MANIFEST", syscall.EIO) },
-	"manifest full":   func() error { return fatal(vfs.OpWrite, "MANIFEST", syscall.ENOSPC) },
-	"directory sync":  func() error { return trouble(vfs.OpSyncDir, "index", syscall.EIO) },
-	"table sync":      func() error { return trouble(vfs.OpSync, ".sst", syscall.EIO) },
-	"table full":      func() error { return trouble(vfs.OpWrite, ".sst", syscall.ENOSPC) },
-	"table creation":  func() error { return trouble(vfs.OpCreate, ".sst", syscall.EIO) },
-	"table reads":     func() error { return readsFail(syscall.EIO) },
-	"damaged tables":  damagedTables,
-	"everything full": everythingFull,
+	"manifest sync":     func() error { return fatal(vfs.OpSync, "MANIFEST", syscall.EIO) },
+	"manifest write":    func() error { return fatal(vfs.OpWrite, "MANIFEST", syscall.EIO) },
+	"manifest full":     func() error { return fatal(vfs.OpWrite, "MANIFEST", syscall.ENOSPC) },
+	"directory sync":    func() error { return trouble(vfs.OpSyncDir, "index", syscall.EIO) },
+	"table sync":        func() error { return trouble(vfs.OpSync, ".sst", syscall.EIO) },
+	"table full":        func() error { return trouble(vfs.OpWrite, ".sst", syscall.ENOSPC) },
+	"table creation":    func() error { return trouble(vfs.OpCreate, ".sst", syscall.EIO) },
+	"table reads":       func() error { return readsFail(syscall.EIO) },
+	"damaged tables":    damagedTables,
+	"everything full":   everythingFull,
+	"open without room": openWithoutRoom,
 }
 
 // TestProcessSurvives runs each in a child: it must not exit or hang, and
@@ -316,6 +317,43 @@ func everythingFull() error {
 	}
 	if err := within(func(ctx context.Context) error { return d.Close(ctx) }); err == nil {
 		return errors.New("a close onto a full disk lost its data without a word")
+	}
+	return nil
+}
+
+// openWithoutRoom: an Open that fails for want of room says that and nothing
+// worse, and leaves nothing behind that runs into closed tables.
+func openWithoutRoom() error {
+	ctx, cancel := childContext()
+	defer cancel()
+	mem := vfs.NewMem()
+	d, err := filled(ctx, testOptions(mem))
+	if err != nil {
+		return err
+	}
+	for i := range 6 { // of tables that overlap, each Open makes one more
+		if err := errors.Join(fill(ctx, d, 100*i, 100*i+100), d.Close(ctx)); err != nil {
+			return err
+		}
+		if d, err = Open(ctx, testOptions(mem)); err != nil {
+			return err
+		}
+	}
+	if err := d.Close(ctx); err != nil {
+		return err
+	}
+	for range 20 {
+		for _, part := range []string{"OPTIONS", ".dbtmp"} {
+			fs := vfs.WithHook(mem.CrashClone(vfs.CrashOptions{KeepAll: true}), func(op vfs.Op) error {
+				if op.Mutates() && strings.Contains(op.Name+op.NewName, part) {
+					return syscall.ENOSPC
+				}
+				return nil
+			})
+			if _, err := Open(ctx, testOptions(fs)); !errors.Is(err, syscall.ENOSPC) || errors.Is(err, ErrDamaged) {
+				return fmt.Errorf("open without room for %s: %w", part, err)
+			}
+		}
 	}
 	return nil
 }

@@ -63,7 +63,6 @@ type DB struct {
 	damaged   atomic.Bool
 	stalled   atomic.Bool
 	closing   chan struct{}
-	failedNow chan struct{}
 	closeOnce sync.Once
 	// use is held shared by each call into Pebble, and alone by its end: an
 	// iterator of a call whose caller has left must not outlive Pebble.
@@ -137,13 +136,7 @@ func open(ctx context.Context, o Options) (*DB, error) {
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = defaultMemTable
 	}
-	d := &DB{opts: o, closing: make(chan struct{}), failedNow: make(chan struct{})}
-	d.fail.tell = func(reason string) {
-		close(d.failedNow)
-		if o.OnFail != nil {
-			o.OnFail(reason)
-		}
-	}
+	d := &DB{opts: o, closing: make(chan struct{}), fail: failure{tell: o.OnFail, now: make(chan struct{})}}
 	d.pool = newPool(workers, queueLength)
 	if err := d.openPebble(ctx); err != nil {
 		err = d.classify(err)
@@ -163,10 +156,14 @@ func (d *DB) openPebble(ctx context.Context) error {
 		if err := checkMark(d.opts); err != nil {
 			return struct{}{}, err
 		}
-		db, err := pebble.Open(d.opts.Dir, d.pebbleOptions())
+		o := d.pebbleOptions()
+		compactions := newScheduler()
+		o.Experimental.CompactionScheduler = compactions
+		db, err := pebble.Open(d.opts.Dir, o)
 		if err != nil {
 			return struct{}{}, err
 		}
+		compactions.start()
 		mu.Lock()
 		defer mu.Unlock()
 		if left {

@@ -27,31 +27,30 @@ var (
 
 // failure remembers the first reason why the index can not go on.
 type failure struct {
+	once   sync.Once
 	failed atomic.Bool
-	mu     sync.Mutex
-	reason string
+	reason string // read once failed is set
 	tell   func(reason string)
+	now    chan struct{} // closed when failed
 }
 
+// set fails the index. Whoever learns of it, by set's return, err or now, does
+// so after tell has returned: a late word must not hit what replaces the index.
 func (f *failure) set(reason string) {
-	f.mu.Lock()
-	first := f.reason == ""
-	if first {
+	f.once.Do(func() {
 		f.reason = reason
-	}
-	f.mu.Unlock()
-	f.failed.Store(true)
-	if first && f.tell != nil {
-		f.tell(reason)
-	}
+		if f.tell != nil {
+			f.tell(reason)
+		}
+		f.failed.Store(true)
+		close(f.now)
+	})
 }
 
 func (f *failure) err() error {
 	if !f.failed.Load() {
 		return nil
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	return fmt.Errorf("%w: %s", ErrFailed, f.reason)
 }
 

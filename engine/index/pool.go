@@ -99,7 +99,7 @@ func submit[T any](ctx context.Context, d *DB, fn func() (T, error)) (T, error) 
 			return zero, err
 		}
 		return zero, fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
-	case <-d.failedNow:
+	case <-d.fail.now:
 		return zero, d.fail.err()
 	case <-d.closing:
 		return zero, ErrClosed
