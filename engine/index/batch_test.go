@@ -16,7 +16,7 @@ import (
 const testTenant = 1
 
 func TestBindAndUnbind(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	d := mustCreate(t, vfs.NewMem())
 	defer mustClose(t, d)
 	live := map[uint64]int64{}

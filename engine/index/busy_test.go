@@ -59,7 +59,7 @@ func short(t *testing.T) context.Context {
 // longer than its context, also when every worker is stuck and the queue is
 // full; and when the disk comes back, so does the index.
 func TestWedgedFileSystem(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	var g gate
 	mem := vfs.NewMem()
 	d, err := reopened(testContext(t), mem, vfs.WithHook(mem, g.hook))
@@ -117,7 +117,7 @@ func durableAfterFlush(t *testing.T, d *DB) uint64 {
 // TestWriteStall: the memtables are full and can not be flushed. Updates end
 // with their contexts.
 func TestWriteStall(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	var g gate
 	mem := vfs.NewMem()
 	d := mustCreate(t, vfs.WithHook(mem, g.hook))
@@ -189,7 +189,7 @@ func TestOpenWedged(t *testing.T) {
 
 // TestPanicInACall fails the index and not the process.
 func TestPanicInACall(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	var told atomic.Int64
 	o := testOptions(vfs.NewMem())
 	o.OnFail = func(string) { told.Add(1) }

@@ -35,7 +35,7 @@ func wantApplied(t *testing.T, d *DB, applied, durable uint64) {
 // cut, with every key up to it; what is beyond it may be gone, but never in
 // part.
 func TestDurableApplied(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	fs := vfs.NewMem()
 	d := mustCreate(t, fs)
 	defer mustClose(t, d)

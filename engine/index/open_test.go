@@ -13,7 +13,7 @@ import (
 )
 
 func TestOpenAbsent(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	if _, err := Open(testContext(t), testOptions(vfs.NewMem())); !errors.Is(err, ErrIncomplete) {
 		t.Fatalf("open of nothing: %v", err)
 	}
@@ -21,7 +21,7 @@ func TestOpenAbsent(t *testing.T) {
 
 // TestIncomplete: a rebuild that was cut short is no index (rule rebatomic).
 func TestIncomplete(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	fs := vfs.NewMem()
 	d, err := Create(testContext(t), testOptions(fs))
 	if err != nil {
@@ -47,7 +47,7 @@ func TestIncomplete(t *testing.T) {
 
 // TestOtherStoresIndex: the mark names the store.
 func TestOtherStoresIndex(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	fs := vfs.NewMem()
 	mustClose(t, mustCreate(t, fs))
 	o := testOptions(fs)
@@ -58,7 +58,7 @@ func TestOtherStoresIndex(t *testing.T) {
 }
 
 func TestUseAfterClose(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	d := mustCreate(t, vfs.NewMem())
 	mustClose(t, d)
 	mustClose(t, d) // a second time is no error
@@ -77,7 +77,7 @@ func TestUseAfterClose(t *testing.T) {
 }
 
 func TestReadOnly(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	fs := vfs.NewMem()
 	d := mustCreate(t, fs)
 	setApplied(t, d, 10)
@@ -177,7 +177,7 @@ func TestBadRecord(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			defer goleak.VerifyNone(t)
+			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 			var told []string
 			fs := vfs.NewMem()
 			o := testOptions(fs)

@@ -42,7 +42,7 @@ func (f *fakeDB) next(t *testing.T) pebble.CompactionGrantHandle {
 }
 
 func TestScheduler(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	db := &fakeDB{started: make(chan pebble.CompactionGrantHandle, 10)}
 	db.allowed.Store(1)
 	s := newScheduler()
@@ -77,7 +77,7 @@ func TestScheduler(t *testing.T) {
 }
 
 func TestSchedulerNeverStarted(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	s := newScheduler()
 	s.Register(2, &fakeDB{})
 	s.Unregister()
@@ -85,7 +85,7 @@ func TestSchedulerNeverStarted(t *testing.T) {
 
 // TestCompactionsHappen: what waits is granted.
 func TestCompactionsHappen(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	d := mustCreate(t, vfs.NewMem())
 	defer mustClose(t, d)
 	for lsn := uint64(1); lsn <= 40; lsn++ {
