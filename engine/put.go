@@ -325,6 +325,10 @@ func (p *putBatch) existed(it *putItem, e index.Entry) {
 	p.settle(it, r)
 }
 
+// groupRecordsMax bounds the records of a put that are logged as one group,
+// far below what a log file holds.
+const groupRecordsMax = 128
+
 // store writes the extents, then logs all of them in one group (in several,
 // where segments fill up in between).
 func (p *putBatch) store(ctx context.Context, mine []*putItem) {
@@ -338,6 +342,9 @@ func (p *putBatch) store(ctx context.Context, mine []*putItem) {
 			continue
 		}
 		p.written = append(p.written, it)
+		if len(p.written) >= groupRecordsMax {
+			p.commitWritten()
+		}
 	}
 	p.commitWritten()
 	logged := p.logged

@@ -76,3 +76,34 @@ func TestEvict(t *testing.T) {
 	}
 	wantStatus(t, n, 399, 60000, StatusMiss)
 }
+
+// TestPutOfManyBlocks: a batch whose records are more than one log file holds
+// is logged in several groups.
+func TestPutOfManyBlocks(t *testing.T) {
+	o := testOptions(vfs.NewMem())
+	o.CapacityBytes = 32 * mib
+	s := mustOpen(t, o)
+	n := mustSpace(t, s)
+	blocks := make([]PutBlock, 600)
+	for i := range blocks {
+		blocks[i] = blockOf(i, 0, 10)
+	}
+	for i, r := range n.Put(context.Background(), blocks, PutOptions{}) {
+		if r.Status != StatusOK {
+			t.Fatalf("block %d: %v %v", i, r.Status, r.Err)
+		}
+	}
+	if logged := s.Stats().LogWrittenBytes; logged <= s.room.logFileBytes {
+		t.Fatalf("%d bytes of log: one file of %d holds that", logged, s.room.logFileBytes)
+	}
+	if evicted := s.Stats().EvictedBlocks; evicted != 0 {
+		t.Fatalf("%d blocks evicted: the store is too small for the test", evicted)
+	}
+	mustClose(t, s)
+	s = mustOpen(t, o)
+	defer mustClose(t, s)
+	n = mustSpace(t, s)
+	for i := range blocks {
+		wantBlock(t, n, i, 0, 10)
+	}
+}
