@@ -21,7 +21,7 @@ RACE := ./engine/... ./wal/... ./tiers/... ./internal/aligned/... ./internal/vfs
 # The stages of `make test` in order, each with its budget in minutes on two
 # cores, the first build of everything included. docs/testing.md has the same
 # table.
-STAGES := lint:3 build:2 unit:5 race:5 fuzz:4 canary:2 cross:3 demo:1
+STAGES := lint:3 build:2 unit:5 race:6 fuzz:4 canary:2 cross:2 demo:1
 
 .PHONY: help
 help: ## print this list
