@@ -68,6 +68,9 @@ func (s *Store) resume(ctx context.Context) error {
 	if err := s.settledBelowMark(); err != nil {
 		return err
 	}
+	if err := s.syncSegments(); err != nil {
+		return err
+	}
 	old, log, err := s.newLog()
 	if err != nil {
 		return err
@@ -136,6 +139,15 @@ func (s *Store) probeWrites() (err error) {
 }
 
 func (s *Store) newLog() (old, log *wal.Log, err error) {
+	// A try that failed after this point left its file: the log's room bounds
+	// how many there are. Then only opening the store again helps.
+	names, err := s.fs.List(logDir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("engine: list the log: %w", err)
+	}
+	if len(names) >= logFilesMax {
+		return nil, nil, fmt.Errorf("engine: new log: %d log files are there, no more fit their room; close and open the store", len(names))
+	}
 	s.mu.Lock()
 	old = s.log
 	end := old.End()
@@ -156,9 +168,6 @@ func (s *Store) newLog() (old, log *wal.Log, err error) {
 // and lets the store write again.
 func (s *Store) moveToLog(ctx context.Context, log *wal.Log) error {
 	base := log.End()
-	if err := s.syncSegments(); err != nil {
-		return err
-	}
 	s.mu.Lock()
 	pending := s.pending
 	s.mu.Unlock()
@@ -214,6 +223,7 @@ func (s *Store) syncSegments() error {
 	s.mu.Unlock()
 	for _, w := range writers {
 		if err := w.Sync(); err != nil {
+			s.syncFailed("segment", w, err)
 			return err
 		}
 	}

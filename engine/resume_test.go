@@ -133,6 +133,40 @@ func TestResumeAfterFailedLogWrite(t *testing.T) {
 	mustClose(t, f.s)
 }
 
+// TestResumeOverAFailingSegment: a segment whose sync fails while the store
+// tries to go on is given up, and does not hold up the next try; tries that
+// fail leave no more files than the log has room for.
+func TestResumeOverAFailingSegment(t *testing.T) {
+	f := newFaultyRig(t)
+	f.put(0, 0)
+	f.flush()
+	f.put(1, 1)
+	f.failing(vfs.OpWrite, logToo)
+	if p := putOne(f.n, modelBlock(2, 2)); p.Status != StatusIOError {
+		t.Fatalf("put over a failing log: %v %v", p.Status, p.Err)
+	}
+	f.failing(vfs.OpSync, segsToo)
+	for range 2 * logFilesMax {
+		_ = f.s.resume(context.Background())
+		names, err := f.mem.List(logDir)
+		if err != nil || len(names) > logFilesMax {
+			t.Fatalf("%d log files: %v", len(names), err)
+		}
+	}
+	f.mended()
+	if f.s.Health().State != HealthOK {
+		f.resume()
+	}
+	f.want(0, 0)
+	f.absent(1) // its sync failed: withdrawn
+	f.putNew(1, 2)
+	f.flush()
+	f.cut(nil)
+	f.want(0, 0)
+	f.want(1, 2)
+	mustClose(t, f.s)
+}
+
 func TestResumeFinishesAnEviction(t *testing.T) {
 	for _, point := range []string{"evict:drained", "evict:moved", "evict:applied"} {
 		t.Run(point, func(t *testing.T) {
