@@ -9,6 +9,7 @@ import (
 // Op is an operation for Store.Submit: a *GetOp or a *PutOp.
 type Op interface {
 	do()
+	namespace() *Namespace
 }
 
 // GetOp is a Namespace.Get to be submitted.
@@ -32,6 +33,20 @@ type PutOp struct {
 func (o *GetOp) do() { o.Results = o.Namespace.Get(orBackground(o.Context), o.Blocks, o.Options) }
 func (o *PutOp) do() { o.Results = o.Namespace.Put(orBackground(o.Context), o.Blocks, o.Options) }
 
+func (o *GetOp) namespace() *Namespace {
+	if o == nil {
+		return nil
+	}
+	return o.Namespace
+}
+
+func (o *PutOp) namespace() *Namespace {
+	if o == nil {
+		return nil
+	}
+	return o.Namespace
+}
+
 func orBackground(ctx context.Context) context.Context {
 	if ctx == nil {
 		return context.Background()
@@ -42,9 +57,12 @@ func orBackground(ctx context.Context) context.Context {
 // Submit queues an operation and returns at once. For every operation that it
 // accepts, done is called exactly once, on a goroutine of the store, after the
 // results are set; from then on the store does not touch the operation's
-// memory. It must not block. An error (ErrShed with a full queue, ErrClosed)
-// means that the operation was not accepted, and done is never called.
+// memory. It must not block. An error (ErrShed with a full queue, ErrClosed,
+// ErrInvalid without a namespace or a done) means that the operation was not accepted, and done is never called.
 func (s *Store) Submit(op Op, done func()) error {
+	if op == nil || op.namespace() == nil || done == nil {
+		return invalidf("Submit needs an operation with a namespace, and a done to call")
+	}
 	return s.queue.put(submitted{op, done})
 }
 

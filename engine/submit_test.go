@@ -150,3 +150,21 @@ func TestCloseWithQueue(t *testing.T) {
 		}
 	}
 }
+
+// TestSubmitInvalid: an operation that can not be run is refused at once.
+func TestSubmitInvalid(t *testing.T) {
+	s := mustOpen(t, testOptions(vfs.NewMem()))
+	defer mustClose(t, s)
+	n := mustSpace(t, s)
+	var none *GetOp
+	for name, err := range map[string]error{
+		"no operation":    s.Submit(nil, func() {}),
+		"a nil operation": s.Submit(none, func() {}),
+		"no namespace":    s.Submit(&PutOp{}, func() {}),
+		"no done":         s.Submit(&GetOp{Namespace: n}, nil),
+	} {
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v, want %v", name, err, ErrInvalid)
+		}
+	}
+}
