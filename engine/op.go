@@ -9,25 +9,30 @@ import (
 // store; its caller may leave when the context ends. From then on the work
 // must not touch the caller's memory: it does so only between enter and exit,
 // and enter fails after the caller left.
+//
+// Several goroutines of the work may be inside at a time, each with blocks of
+// its own. Who is inside must not enter again: a caller that is leaving holds
+// the door until all are out.
 type operation struct {
-	mu   sync.Mutex
+	mu   sync.RWMutex
 	left bool
 }
 
 // enter begins to touch the caller's memory or results. It returns false if
 // the caller has left.
 func (op *operation) enter() bool {
-	op.mu.Lock()
+	op.mu.RLock()
 	if op.left {
-		op.mu.Unlock()
+		op.mu.RUnlock()
 		return false
 	}
 	return true
 }
 
-func (op *operation) exit() { op.mu.Unlock() }
+func (op *operation) exit() { op.mu.RUnlock() }
 
-// leave waits until the work is not inside, which takes a copy at most.
+// leave waits until the work is not inside: for a copy, or where the caller
+// agreed to wait for the device (GetOptions.WaitForDevice), for its reads.
 func (op *operation) leave() {
 	op.mu.Lock()
 	op.left = true

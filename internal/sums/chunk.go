@@ -32,3 +32,16 @@ func ChunkCount(rawLen int64) int {
 	}
 	return int((rawLen-1)/ChunkBytes + 1)
 }
+
+// ChunkOver is Chunk of the bytes of spans taken as one. It does not allocate.
+func ChunkOver(spans [][]byte) uint64 {
+	if len(spans) == 1 {
+		return Chunk(spans[0])
+	}
+	var d xxhash.Digest
+	d.Reset()
+	for _, s := range spans {
+		_, _ = d.Write(s) // never fails
+	}
+	return d.Sum64()
+}

@@ -159,6 +159,28 @@ func TestChunks(t *testing.T) {
 	}
 }
 
+// ChunkOver must not care where the bytes are cut.
+func TestChunkOverCuts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := pattern(rapid.IntRange(0, ChunkBytes).Draw(t, "bytes"))
+		var spans [][]byte
+		for rest := p; len(rest) > 0; {
+			n := rapid.IntRange(0, len(rest)).Draw(t, "span")
+			if len(spans) > 20 {
+				n = len(rest)
+			}
+			spans, rest = append(spans, rest[:n]), rest[n:]
+		}
+		if got, want := ChunkOver(spans), Chunk(p); got != want {
+			t.Fatalf("%d spans: %016x, want %016x", len(spans), got, want)
+		}
+	})
+	two := [][]byte{pattern(5000), pattern(7)}
+	if n := testing.AllocsPerRun(100, func() { ChunkOver(two) }); n != 0 {
+		t.Errorf("allocates %v times", n)
+	}
+}
+
 // Content must hash exactly the documented bytes, whatever its buffering.
 func TestContentMatchesItsDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
