@@ -1,5 +1,6 @@
 // Package tiers holds what the storage tiers have in common: the [Reader]
-// that fills memory from files in batches, with one answer per item.
+// that fills memory from files in batches, with one answer per item, and the
+// [ReadWriter] that also goes the other way.
 //
 // The rules of a Reader, which tiers/readertest checks against every
 // implementation:
@@ -87,7 +88,7 @@ func (p Path) String() string {
 }
 
 // Item is one read of a batch: Length bytes of File from Offset into Spans,
-// in order.
+// in order. As one write of a batch it is the other way round.
 type Item struct {
 	// File stays open while the item runs; see [File].
 	File File
@@ -95,8 +96,9 @@ type Item struct {
 	Offset int64
 	// Length in bytes, at least 1; the lengths of Spans sum to it.
 	Length int
-	// Spans is the destination. Spans of an item, and of items of one batch,
-	// must not overlap.
+	// Spans is the destination of a read: spans of an item, and of items of
+	// one batch, must not overlap. It is the source of a write: then none of
+	// it may change before the batch returns.
 	Spans [][]byte
 	// OffHeap says that all of Spans lies outside the Go heap (mapped or
 	// pinned memory), so that a device may write to it.
@@ -105,6 +107,19 @@ type Item struct {
 	// context may end: ReadBatch then waits for the device, past the end of
 	// the context if need be, once the read has begun.
 	WaitForDevice bool
+	// Tag is the caller's own; a reader leaves it alone.
+	Tag int
+	// Done, if set, is told that the item was answered: exactly once, with
+	// N, Path and Err set, before the batch returns, and on a goroutine of
+	// the reader, where the bytes read are still in that CPU's cache. It is
+	// not called for what was given up (ErrAbandoned), so it is of use where
+	// nothing is: with WaitForDevice or a context without end. An item that
+	// is refused at once is told on the goroutine of the batch. Calls for
+	// the items of one batch run concurrently and in any order.
+	//
+	// It may work on the bytes but must not wait for anything: it holds up
+	// other reads. A panic in it is not caught.
+	Done func(*Item)
 
 	// Set at completion.
 
@@ -150,10 +165,46 @@ type Reader interface {
 	Close(ctx context.Context) error
 }
 
-// FailAll answers every item of a batch with err and returns err.
+// ReadWriter reads and writes batches. The rules of a Reader hold for writes
+// too, and these:
+//
+//   - A write is never given up: WriteBatch waits for the device, and the
+//     spans must be memory that may wait with it.
+//   - Err is nil only if the kernel accepted all bytes. It says nothing about
+//     durability: that is the matter of a sync of the file.
+//   - After an error the range of the file holds old bytes, new bytes or a
+//     mixture; no byte outside it changed.
+//   - Spans that suit direct I/O (OffHeap, aligned like the offset, whole
+//     pages) go past the page cache where the file has a direct descriptor,
+//     others through it. A system that refuses direct I/O (EINVAL,
+//     EOPNOTSUPP, EPERM, ENOSYS) costs speed and fails nothing; what says
+//     something about the device or its room (ENOSPC, EDQUOT, EIO) is the
+//     item's error and is found by errors.Is.
+//
+// The File of an item that is written must give descriptors that are open for
+// writing.
+type ReadWriter interface {
+	Reader
+	// WriteBatch writes Length bytes from the spans of each item, in order,
+	// to File at Offset, and sets N, Path and Err. A returned error
+	// (ErrClosed) stands in every item too.
+	WriteBatch(items []Item) error
+}
+
+// FailAll answers every item of a batch with err and returns err. No item may
+// have been answered before.
 func FailAll(items []Item, err error) error {
 	for i := range items {
-		items[i].N, items[i].Path, items[i].Err = 0, PathNone, err
+		items[i].Answer(0, PathNone, err)
 	}
 	return err
+}
+
+// Answer completes the item and tells Done, unless it was given up. Only a
+// reader calls it, once, and it is the last that the reader does to the item.
+func (it *Item) Answer(n int, path Path, err error) {
+	it.N, it.Path, it.Err = n, path, err
+	if it.Done != nil && !errors.Is(err, ErrAbandoned) {
+		it.Done(it)
+	}
 }

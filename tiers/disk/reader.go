@@ -40,8 +40,9 @@ type PreadOptions struct {
 	PoolWaitMax time.Duration
 }
 
-// PreadReader reads with preadv(2) on a capped pool of goroutines: the path
-// that works everywhere. It implements [tiers.Reader].
+// PreadReader reads with preadv(2) and writes with pwrite(2) on a capped pool
+// of goroutines: the path that works everywhere. It implements
+// [tiers.ReadWriter].
 //
 // A range goes straight into the spans where nobody can give it up (the
 // context cannot end, or Item.WaitForDevice) and the memory suits the file;
@@ -51,7 +52,8 @@ type PreadReader struct {
 	workersMax  int
 	queueMax    int
 	poolWaitMax time.Duration
-	refusal     atomic.Pointer[string]
+	refusal     atomic.Pointer[string] // of direct reads
+	refusalW    atomic.Pointer[string] // of direct writes
 
 	mu      sync.Mutex
 	wake    *sync.Cond
@@ -61,6 +63,8 @@ type PreadReader struct {
 	closed  bool
 	gone    chan struct{} // closed when closed is set and no worker is left
 }
+
+var _ tiers.ReadWriter = (*PreadReader)(nil)
 
 // NewPreadReader returns a reader without any goroutine yet; they start as
 // reads come in.
@@ -92,64 +96,84 @@ func orDefault[T int | int64 | time.Duration](v, def T) T {
 // Name implements tiers.Reader.
 func (p *PreadReader) Name() string { return "pread" }
 
-// Refusal says why the reader no longer uses direct I/O, or "" when nothing
+// Refusal says why reads no longer use direct I/O, or "" when nothing was
+// refused.
+func (p *PreadReader) Refusal() string { return reason(&p.refusal) }
+
+// WriteRefusal says why writes no longer use direct I/O, or "" when nothing
 // was refused.
-func (p *PreadReader) Refusal() string {
-	if s := p.refusal.Load(); s != nil {
+func (p *PreadReader) WriteRefusal() string { return reason(&p.refusalW) }
+
+func reason(p *atomic.Pointer[string]) string {
+	if s := p.Load(); s != nil {
 		return *s
 	}
 	return ""
 }
 
+// refuse remembers the first reason.
+func refuse(p *atomic.Pointer[string], err error) {
+	s := err.Error()
+	p.CompareAndSwap(nil, &s)
+}
+
 // ReadBatch implements tiers.Reader.
 func (p *PreadReader) ReadBatch(ctx context.Context, items []tiers.Item) error {
 	b := &batch{ctx: ctx, done: make(chan struct{}, 1)}
-	reqs := make([]request, len(items))
-	queued := make([]*request, 0, len(items))
+	return p.run(b, items)
+}
+
+// WriteBatch implements tiers.ReadWriter by pwrite(2).
+func (p *PreadReader) WriteBatch(items []tiers.Item) error {
+	b := &batch{ctx: context.Background(), write: true, done: make(chan struct{}, 1)}
+	return p.run(b, items)
+}
+
+// run takes a batch from its items to its last answer.
+func (p *PreadReader) run(b *batch, items []tiers.Item) error {
+	b.reqs = make([]request, len(items))
+	valid := 0
 	for i := range items {
-		items[i].N, items[i].Path, items[i].Err = 0, tiers.PathNone, nil
-		if err := items[i].Check(); err != nil {
-			items[i].Err = fmt.Errorf("disk: read item %d: %w", i, err)
-			continue
+		items[i].N, items[i].Path, items[i].Err = 0, tiers.PathNone, items[i].Check()
+		if items[i].Err == nil {
+			b.reqs[i].init(b, &items[i])
+			valid++
 		}
-		reqs[i].init(b, &items[i])
-		queued = append(queued, &reqs[i])
 	}
-	if len(queued) == 0 {
+	b.pending.Store(int64(valid))
+	accepted, err := p.submit(b)
+	if err != nil {
+		return tiers.FailAll(items, fmt.Errorf("disk: %s batch: %w", b.op(), err))
+	}
+	b.refuseRest(items, accepted)
+	if valid == 0 {
 		return nil
-	}
-	b.pending.Store(int64(len(queued)))
-	if err := p.submit(queued); err != nil {
-		return tiers.FailAll(items, fmt.Errorf("disk: read batch: %w", err))
 	}
 	select {
 	case <-b.done:
-	case <-ctx.Done():
-		p.abandon(queued)
+	case <-b.ctx.Done():
+		p.abandon(b)
 		<-b.done
-	}
-	for i := range items {
-		if items[i].Err == nil {
-			reqs[i].answer(&items[i])
-		}
 	}
 	return nil
 }
 
-// submit queues the requests, starting workers as needed; those past the
-// limit are answered at once.
-func (p *PreadReader) submit(reqs []*request) error {
+// submit queues the requests of a batch, starting workers as needed. It
+// answers none: the requests from index accepted on found no room.
+func (p *PreadReader) submit(b *batch) (accepted int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return tiers.ErrClosed
+		return 0, tiers.ErrClosed
 	}
 	room := p.queueMax + p.workersMax - p.busy - len(p.queue)
-	for _, r := range reqs {
-		if room <= 0 {
-			r.refuse(fmt.Errorf("disk: read %d of file %d: %d reads wait already: %w",
-				r.offset, r.file.ID(), len(p.queue), tiers.ErrBusy))
+	for i := range b.reqs {
+		r := &b.reqs[i]
+		if r.item == nil {
 			continue
+		}
+		if room <= 0 {
+			return i, nil
 		}
 		room--
 		r.file.Retain()
@@ -161,14 +185,14 @@ func (p *PreadReader) submit(reqs []*request) error {
 			p.wake.Signal()
 		}
 	}
-	return nil
+	return len(b.reqs), nil
 }
 
 // abandon gives up what may be given up and takes the unstarted requests out
 // of the queue, so that dead ones do not fill it.
-func (p *PreadReader) abandon(reqs []*request) {
-	for _, r := range reqs {
-		r.abandon()
+func (p *PreadReader) abandon(b *batch) {
+	for i := range b.reqs {
+		b.reqs[i].abandon()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

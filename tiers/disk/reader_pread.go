@@ -29,6 +29,12 @@ func (p *PreadReader) serve(r *request) {
 	if !r.start() {
 		return
 	}
+	if r.b.write {
+		path, err := p.write(r)
+		r.file.Release()
+		r.finish(path, err)
+		return
+	}
 	out := p.read(r)
 	claimed := r.claim()
 	if claimed {
@@ -42,13 +48,9 @@ func (p *PreadReader) serve(r *request) {
 	if out.buf != nil {
 		out.buf.Free()
 	}
-	err := out.err
-	if err != nil {
-		err = fmt.Errorf("disk: read %d bytes at %d of file %d: %w", r.length, r.offset, r.file.ID(), err)
-	}
 	r.file.Release()
 	if claimed {
-		r.finish(out.path, err)
+		r.finish(out.path, out.err)
 	}
 }
 
@@ -63,7 +65,7 @@ func (p *PreadReader) read(r *request) outcome {
 		if !isRefusal(out.err) {
 			return out
 		}
-		p.refuse(out.err)
+		refuse(&p.refusal, out.err)
 	}
 	f := r.file.File(false)
 	if f == nil {
@@ -80,15 +82,15 @@ func (p *PreadReader) readDirect(r *request, f vfs.File) outcome {
 		return p.bounce(r.b.ctx, f, r.offset, r.length, tiers.PathDirectBounce)
 	}
 	head := r.length &^ (directAlignBytes - 1)
+	if head == r.length {
+		return outcome{path: tiers.PathDirect, err: readFull(f, r.spans, r.offset, head, true)}
+	}
 	if head > 0 {
 		if err := readFull(f, cutSpans(r.spans, 0, head), r.offset, head, true); err != nil {
 			return outcome{err: err}
 		}
 	}
 	tail := r.length - head
-	if tail == 0 {
-		return outcome{path: tiers.PathDirect}
-	}
 	out := p.bounce(r.b.ctx, f, r.offset+int64(head), tail, tiers.PathDirect)
 	if out.err == nil {
 		scatter(cutSpans(r.spans, head, r.length), out.data)
@@ -138,17 +140,11 @@ func abandoned(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", tiers.ErrAbandoned, context.Cause(ctx))
 }
 
-// refuse remembers the first reason why direct I/O is not used any more.
-func (p *PreadReader) refuse(err error) {
-	s := err.Error()
-	p.refusal.CompareAndSwap(nil, &s)
-}
-
 // isRefusal: the system does not do this kind of I/O here. It says nothing
 // about the data.
 func isRefusal(err error) bool {
 	return errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP) ||
-		errors.Is(err, syscall.EPERM) || errors.Is(err, vfs.ErrDirectUnsupported)
+		errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSYS) || errors.Is(err, vfs.ErrDirectUnsupported)
 }
 
 // readFull fills bufs from off until at least need bytes are there. Short

@@ -9,11 +9,35 @@ import (
 	"github.com/sealstone/sealstone/tiers"
 )
 
-// batch counts the requests of one ReadBatch that have no answer yet.
+// batch counts the requests of one ReadBatch or WriteBatch that have no
+// answer yet.
 type batch struct {
 	ctx     context.Context
+	write   bool
+	reqs    []request // by item; one without an item was refused as malformed
 	pending atomic.Int64
 	done    chan struct{} // of capacity 1; sent to once, by the last answer
+}
+
+// op is what the batch does, for messages.
+func (b *batch) op() string {
+	if b.write {
+		return "write"
+	}
+	return "read"
+}
+
+// refuseRest answers what no worker will: malformed items, and the requests
+// from index accepted on, which were not queued.
+func (b *batch) refuseRest(items []tiers.Item, accepted int) {
+	for i := range items {
+		switch {
+		case b.reqs[i].item == nil:
+			items[i].Answer(0, tiers.PathNone, fmt.Errorf("disk: %s item %d: %w", b.op(), i, items[i].Err))
+		case i >= accepted:
+			b.reqs[i].refuse(fmt.Errorf("queue is full: %w", tiers.ErrBusy))
+		}
+	}
 }
 
 func (b *batch) answered() {
@@ -40,9 +64,11 @@ const (
 )
 
 // request is one item on its way. It copies what a worker needs, because the
-// item belongs to the caller again once it was given up.
+// item belongs to the caller again once it was given up: only who holds the
+// right to answer may touch it.
 type request struct {
 	b      *batch
+	item   *tiers.Item
 	file   tiers.File
 	offset int64
 	length int
@@ -52,12 +78,11 @@ type request struct {
 	suitable bool // spans suit direct I/O but for a tail
 
 	state atomic.Int32
-	path  tiers.Path
-	err   error
 }
 
 func (r *request) init(b *batch, it *tiers.Item) {
-	r.b, r.file, r.offset, r.length, r.spans = b, it.File, it.Offset, it.Length, it.Spans
+	r.b, r.item = b, it
+	r.file, r.offset, r.length, r.spans = it.File, it.Offset, it.Length, it.Spans
 	r.pinned = it.WaitForDevice || b.ctx.Done() == nil
 	r.suitable = it.OffHeap && it.Offset%directAlignBytes == 0 && spansSuitDirect(it.Spans)
 }
@@ -90,10 +115,20 @@ func (r *request) claim() bool {
 	return r.pinned || r.state.CompareAndSwap(stateRunning, stateDelivering)
 }
 
-// finish gives the worker's answer; the request must be claimed.
+// finish gives the worker's answer; the request must be claimed. Done is told
+// before the answer counts: after it the batch may return.
 func (r *request) finish(path tiers.Path, err error) {
-	r.path, r.err = path, err
+	if err != nil {
+		r.item.Answer(0, tiers.PathNone, r.fail(err))
+	} else {
+		r.item.Answer(r.length, path, nil)
+	}
 	r.b.answered()
+}
+
+// fail says what was asked for beside what went wrong.
+func (r *request) fail(err error) error {
+	return fmt.Errorf("disk: %s %d bytes at %d of file %d: %w", r.b.op(), r.length, r.offset, r.file.ID(), err)
 }
 
 // refuse answers a request that was never queued.
@@ -106,26 +141,15 @@ func (r *request) refuse(err error) {
 // to. A queued request's file is released here, a running one's by its worker
 // when the read has really ended.
 func (r *request) abandon() {
+	if r.item == nil {
+		return // malformed, and answered
+	}
 	if r.state.CompareAndSwap(stateQueued, stateAbandoned) {
 		r.file.Release()
-		r.b.answered()
+		r.finish(tiers.PathNone, abandoned(r.b.ctx))
 		return
 	}
 	if !r.pinned && r.state.CompareAndSwap(stateRunning, stateAbandoned) {
-		r.b.answered()
-	}
-}
-
-// answer writes the outcome into the item. Only ReadBatch calls it, after all
-// requests of the batch were answered.
-func (r *request) answer(it *tiers.Item) {
-	if r.state.Load() == stateAbandoned {
-		it.Err = fmt.Errorf("disk: read %d bytes at %d of file %d: %w",
-			r.length, r.offset, r.file.ID(), abandoned(r.b.ctx))
-		return
-	}
-	it.Err = r.err
-	if r.err == nil {
-		it.N, it.Path = r.length, r.path
+		r.finish(tiers.PathNone, abandoned(r.b.ctx))
 	}
 }

@@ -23,6 +23,17 @@ func TestPreadReaderConformance(t *testing.T) {
 	})
 }
 
+func TestPreadWriterConformance(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	readertest.RunWriter(t, func(t testing.TB, c readertest.Config) tiers.ReadWriter {
+		r, err := NewPreadReader(PreadOptions{Workers: c.Workers, QueueMax: c.QueueMax, Pool: c.Pool})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	})
+}
+
 func TestPreadReaderOptions(t *testing.T) {
 	pool := aligned.NewPool(1 << 20)
 	for _, tc := range []struct {

@@ -82,7 +82,7 @@ func testOneBadItem(t *testing.T, s *suite) {
 	const badPage = 5
 	eachShape(t, func(t *testing.T, kind fileKind, memory memoryKind, wait waitKind) {
 		f := newFile(t, kind).wrap(func(f vfs.File) vfs.File {
-			return &readvFunc{File: f, readv: func(f vfs.File, bufs [][]byte, off int64) (int, error) {
+			return &callFunc{File: f, readv: func(f vfs.File, bufs [][]byte, off int64) (int, error) {
 				n, err := f.Readv(bufs, off)
 				if bad := badPage*4096 - off; bad < int64(n) && off < (badPage+1)*4096 {
 					return int(max(bad, 0)), syscall.EIO
@@ -122,7 +122,7 @@ func testShortAndInterrupted(t *testing.T, s *suite) {
 		eachShape(t, func(t *testing.T, kind fileKind, memory memoryKind, wait waitKind) {
 			var calls atomic.Int64
 			f := newFile(t, kind).wrap(func(f vfs.File) vfs.File {
-				return &readvFunc{File: f, readv: func(f vfs.File, bufs [][]byte, off int64) (int, error) {
+				return &callFunc{File: f, readv: func(f vfs.File, bufs [][]byte, off int64) (int, error) {
 					switch calls.Add(1) % 4 {
 					case 1:
 						return 0, syscall.EINTR
@@ -157,7 +157,7 @@ func testShortAndInterrupted(t *testing.T, s *suite) {
 func testDirectRefused(t *testing.T, s *suite) {
 	for _, refusal := range []error{syscall.EINVAL, syscall.EOPNOTSUPP, syscall.EPERM, vfs.ErrDirectUnsupported} {
 		f := newFile(t, memDirect)
-		f.direct = &readvFunc{File: f.direct, readv: func(vfs.File, [][]byte, int64) (int, error) {
+		f.direct = &callFunc{File: f.direct, readv: func(vfs.File, [][]byte, int64) (int, error) {
 			return 0, refusal
 		}}
 		r, _ := s.reader(t, Config{})

@@ -95,7 +95,7 @@ func newFile(t testing.TB, kind fileKind) *file {
 // does not work.
 func openDirect(t testing.TB, fs vfs.FS) vfs.File {
 	t.Helper()
-	d, err := fs.Open("file", vfs.Direct)
+	d, err := fs.Open("file", vfs.ReadWrite|vfs.Direct)
 	if err != nil {
 		t.Logf("no direct I/O here: %v", err)
 		return nil
@@ -114,23 +114,40 @@ func openDirect(t testing.TB, fs vfs.FS) vfs.File {
 	return d
 }
 
-// readvFunc is a file whose reads are done by readv.
-type readvFunc struct {
+// callFunc is a file whose reads are done by readv and whose writes by write,
+// where these are set.
+type callFunc struct {
 	vfs.File
 	readv func(f vfs.File, bufs [][]byte, off int64) (int, error)
+	write func(f vfs.File, p []byte, off int64) (int, error)
 }
 
-func (f *readvFunc) Readv(bufs [][]byte, off int64) (int, error) { return f.readv(f.File, bufs, off) }
+func (f *callFunc) Readv(bufs [][]byte, off int64) (int, error) {
+	if f.readv == nil {
+		return f.File.Readv(bufs, off)
+	}
+	return f.readv(f.File, bufs, off)
+}
 
-func (f *readvFunc) ReadAt(p []byte, off int64) (int, error) {
+func (f *callFunc) ReadAt(p []byte, off int64) (int, error) {
+	if f.readv == nil {
+		return f.File.ReadAt(p, off)
+	}
 	return f.readv(f.File, [][]byte{p}, off)
 }
 
-func (f *readvFunc) Fd() uintptr { return vfs.InvalidFd }
+func (f *callFunc) WriteAt(p []byte, off int64) (int, error) {
+	if f.write == nil {
+		return f.File.WriteAt(p, off)
+	}
+	return f.write(f.File, p, off)
+}
 
-// gate holds reads until it is opened.
+func (f *callFunc) Fd() uintptr { return vfs.InvalidFd }
+
+// gate holds reads and writes until it is opened.
 type gate struct {
-	entered chan struct{} // one value for each read held
+	entered chan struct{} // one value for each one held
 	open    chan struct{}
 	once    sync.Once
 }
@@ -145,9 +162,19 @@ func (g *gate) release() { g.once.Do(func() { close(g.open) }) }
 
 // wrap makes f a stalled device.
 func (g *gate) wrap(f vfs.File) vfs.File {
-	return &readvFunc{File: f, readv: func(f vfs.File, bufs [][]byte, off int64) (int, error) {
+	wait := func() {
 		g.entered <- struct{}{}
 		<-g.open
-		return f.Readv(bufs, off)
-	}}
+	}
+	return &callFunc{
+		File: f,
+		readv: func(f vfs.File, bufs [][]byte, off int64) (int, error) {
+			wait()
+			return f.Readv(bufs, off)
+		},
+		write: func(f vfs.File, p []byte, off int64) (int, error) {
+			wait()
+			return f.WriteAt(p, off)
+		},
+	}
 }

@@ -1,6 +1,7 @@
-// Package readertest is the conformance suite of [tiers.Reader]: what every
-// implementation must do, on every kind of file and memory. An implementation
-// calls [Run] in its tests, and counts its goroutines itself.
+// Package readertest is the conformance suite of [tiers.Reader] and
+// [tiers.ReadWriter]: what every implementation must do, on every kind of file
+// and memory. An implementation calls [Run] and [RunWriter] in its tests, and
+// counts its goroutines itself.
 package readertest
 
 import (
@@ -20,6 +21,15 @@ type Config struct {
 	// Workers is the number of reads at one time and QueueMax how many more
 	// may wait; 0 means the reader's default.
 	Workers, QueueMax int
+}
+
+// A reader that never uses direct descriptors says so by this method; the
+// suite then wants no reason for a refusal, and no direct path.
+type buffered interface{ Buffered() bool }
+
+func isBuffered(r tiers.Reader) bool {
+	b, ok := r.(buffered)
+	return ok && b.Buffered()
 }
 
 // Open makes a reader for one test.
@@ -54,6 +64,10 @@ func Run(t *testing.T, open Open) {
 		{"Close", testClose},
 		{"CloseWhileReading", testCloseWhileReading},
 		{"Concurrent", testConcurrent},
+		{"Done", testDone},
+		{"DoneRefused", testDoneRefused},
+		{"DoneBeforeOthers", testDoneBeforeOthers},
+		{"DoneAbandoned", testDoneAbandoned},
 	} {
 		t.Run(tc.name, func(t *testing.T) { tc.test(t, &suite{open: open}) })
 	}
