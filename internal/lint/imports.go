@@ -22,6 +22,7 @@ var fences = []fence{
 	{"github.com/prometheus", []string{"tools"}, false, "a library brings no metrics registry into its host"},
 	{"github.com/schollz/progressbar", []string{"tools"}, false, "a library does not draw"},
 	{"golang.org/x/term", []string{"tools"}, false, "a library knows no terminal"},
+	{"github.com/klauspost/compress", []string{"tiers/disk"}, false, "compressed bytes are decoded in one place, behind their sums"},
 	{"testing", nil, true, "a library does not bring the testing package into its host"},
 	{"pgregory.net/rapid", nil, true, "test library"},
 	{"go.uber.org/goleak", nil, true, "test library"},

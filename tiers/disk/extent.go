@@ -42,11 +42,12 @@ func (k Kind) String() string {
 	return "unknown kind"
 }
 
-// The codecs: how the bytes of chunks are stored. The format has a place for
-// compressed chunks; no release writes them yet.
+// The codecs: how the bytes of chunks are stored. Each chunk is compressed by
+// itself, and stored as it is where that would not make it shorter.
 const (
 	CodecRaw  uint8 = 0 // as they are
-	CodecZstd uint8 = 1 // each chunk by itself, or raw where that is no longer
+	CodecZstd uint8 = 1 // a Zstandard frame of one block: see checkZstdFrame
+	CodecS2   uint8 = 2 // an S2 block
 )
 
 // Plane is a named part of a block.
@@ -127,10 +128,38 @@ func (e *Extent) Layout() {
 		e.Chunks = append(e.Chunks, Chunk{})
 	}
 	e.Chunks = e.Chunks[:n]
+	e.setPages(offset)
+}
+
+// LayoutStored is Layout for a codec other than CodecRaw: the chunk table is
+// complete, and planes and pages follow from its stored lengths.
+func (e *Extent) LayoutStored(codec uint8) {
+	e.Codec = codec
+	var offset int64
+	next := 0
+	for i := range e.Planes {
+		p := &e.Planes[i]
+		p.OffsetBytes, p.StoredBytes = offset, 0
+		for range sums.ChunkCount(p.RawBytes) {
+			p.StoredBytes += int64(e.Chunks[next].StoredBytes)
+			next++
+		}
+		offset += pages(p.StoredBytes) * PageBytes
+	}
+	e.setPages(offset)
+}
+
+// Repage sets HeaderPages and PayloadPages anew after kind or keys changed;
+// the planes stay where they are, whatever the codec.
+func (e *Extent) Repage() {
+	e.setPages(int64(e.PayloadSpanPages()) * PageBytes)
+}
+
+func (e *Extent) setPages(payloadBytes int64) {
 	e.HeaderPages = uint16(HeaderPages(e))
 	e.PayloadPages = 0
 	if e.Kind == KindFull {
-		e.PayloadPages = uint32(offset / PageBytes)
+		e.PayloadPages = uint32(payloadBytes / PageBytes)
 	}
 }
 

@@ -76,6 +76,13 @@ func testCompressed() *Extent {
 	return e
 }
 
+// testS2 is testCompressed with the other codec.
+func testS2() *Extent {
+	e := testCompressed()
+	e.LayoutStored(CodecS2)
+	return e
+}
+
 // testLarge returns the extent with the largest header that the format has.
 func testLarge() *Extent {
 	e := &Extent{Kind: KindFull, StoreUUID: testUUID, Address: Address{1, 1}, Codec: CodecZstd,
@@ -115,7 +122,7 @@ func decodeExtentErr(p []byte) error {
 }
 
 var testExtents = map[string]func() *Extent{
-	"extent": testExtent, "extent_alias": testAlias, "extent_compressed": testCompressed,
+	"extent": testExtent, "extent_alias": testAlias, "extent_compressed": testCompressed, "extent_s2": testS2,
 }
 
 func TestExtentGolden(t *testing.T) {
@@ -348,7 +355,7 @@ func TestExtentPatches(t *testing.T) {
 		patch{"nothing", func([]byte) {}, nil, ""},
 		patch{"kind 0", set(extKindOffset, 0), ErrCorrupt, "kind 0"},
 		patch{"kind 3", set(extKindOffset, 3), ErrCorrupt, "kind 3"},
-		patch{"codec", set(extCodecOffset, 2), ErrUnsupported, "codec 2"},
+		patch{"codec", set(extCodecOffset, 3), ErrUnsupported, "codec 3"},
 		patch{"page 0", set(extPageOffset, 0, 0, 0, 0), ErrCorrupt, "page 0"},
 		patch{"full with a target", set(extTargetOffset, 1), ErrCorrupt, "target"},
 		patch{"alias with a payload", set(extKindOffset, byte(KindAlias)), ErrCorrupt, "payload pages"},

@@ -74,7 +74,7 @@ func align8(n int) int { return (n + 7) &^ 7 }
 // e.HeaderPages pages; their rest is zeroed. It returns the header sum, to be
 // kept in the index. Errors wrap ErrInvalid.
 func EncodeExtent(dst []byte, e *Extent, k sums.Key) (headerSum uint64, err error) {
-	if e.Codec > CodecZstd {
+	if !knownCodec(e.Codec) {
 		return 0, invalidf("encode extent header: codec %d", e.Codec)
 	}
 	if err := e.check(); err != nil {

@@ -116,7 +116,7 @@ func extentAddress(p []byte) Address {
 func parseExtent(p []byte, f Features) (*Extent, error) {
 	e := &Extent{Features: f}
 	getExtentFixed(p, e)
-	if e.Codec > CodecZstd {
+	if !knownCodec(e.Codec) {
 		return nil, &UnsupportedError{What: extentHeader.what, Version: FormatVersion, Detail: fmt.Sprintf("codec %d", e.Codec)}
 	}
 	n, err := getKeys(p, e)

@@ -26,11 +26,11 @@ func TestChunkSpansTileThePlanes(t *testing.T) {
 					t.Fatalf("chunk %d: plane %d offset %d length %d, want plane %d offset %d", next, plane, gotOff, rawLen, p, off)
 				}
 				raw += int64(rawLen)
-				if e.Codec == CodecRaw {
-					off += int64(rawLen)
-				} else {
-					off += int64(e.Chunks[next].StoredBytes)
+				storedOff, storedLen := e.StoredSpan(next)
+				if want := e.storedLen(next, rawLen); storedOff != off || storedLen != want {
+					t.Fatalf("chunk %d: %d stored bytes at %d, want %d at %d", next, storedLen, storedOff, want, off)
 				}
+				off += int64(storedLen)
 			}
 			if off != pl.OffsetBytes+pl.StoredBytes {
 				t.Fatalf("plane %d ends at %d, its chunks at %d", p, pl.OffsetBytes+pl.StoredBytes, off)
@@ -41,6 +41,46 @@ func TestChunkSpansTileThePlanes(t *testing.T) {
 		}
 		if e.Kind == KindFull && e.PayloadSpanPages() != int(e.PayloadPages) {
 			t.Fatalf("%d pages of planes, %d of payload", e.PayloadSpanPages(), e.PayloadPages)
+		}
+	})
+}
+
+// EachChunk and StoredRange say of any run of chunks what ChunkSpan and
+// StoredSpan say of each.
+func TestEachChunkAgrees(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := genExtent(t)
+		first := rapid.IntRange(-1, len(e.Chunks)).Draw(t, "first")
+		last := rapid.IntRange(-1, len(e.Chunks)+1).Draw(t, "last")
+		stop := rapid.IntRange(1, len(e.Chunks)+1).Draw(t, "stop")
+		want := max(first, 0)
+		e.EachChunk(first, last, func(c StoredChunk) bool {
+			plane, off, rawLen := e.ChunkSpan(want)
+			_, storedLen := e.StoredSpan(want)
+			nextPlane, _, _ := e.ChunkSpan(want + 1)
+			if c.Index != want || c.Plane != plane || c.PayloadOff != off || c.RawLen != rawLen || c.StoredLen != storedLen || c.EndsPlane != (nextPlane != plane) {
+				t.Fatalf("chunk %d: %+v, want plane %d, %d stored bytes at %d, %d raw", want, c, plane, storedLen, off, rawLen)
+			}
+			if a, b := e.ChunkRange(plane, c.PlaneOff, int64(c.RawLen)); a != want || b != want+1 {
+				t.Fatalf("chunk %d: at %d of its plane, which is chunks %d to %d", want, c.PlaneOff, a, b)
+			}
+			want++
+			return want < stop
+		})
+		if end := max(first, 0); want != max(end, min(last, len(e.Chunks), max(stop, end+1))) {
+			t.Fatalf("chunks %d to %d of %d, stop at %d: ended at %d", first, last, len(e.Chunks), stop, want)
+		}
+		off, n := e.StoredRange(first, last)
+		if first < 0 || first >= last || last > len(e.Chunks) {
+			if n != 0 {
+				t.Fatalf("chunks %d to %d of %d have %d stored bytes", first, last, len(e.Chunks), n)
+			}
+			return
+		}
+		begin, _ := e.StoredSpan(first)
+		end, endLen := e.StoredSpan(last - 1)
+		if off != begin || n != end+int64(endLen)-begin {
+			t.Fatalf("chunks %d to %d: %d bytes at %d, want from %d to %d", first, last, n, off, begin, end+int64(endLen))
 		}
 	})
 }

@@ -199,8 +199,28 @@ func TestVerifyFindsEveryFlip(t *testing.T) {
 	v := openTestVolume(t, testOptions(fs))
 	w := create(t, v, 1)
 	mustPut(t, w, 1, 100)
-	e := mustPut(t, w, 2, 70000, 1, 0, 5000)
+	entries := []FooterEntry{mustPut(t, w, 2, 70000, 1, 0, 5000)}
+	for _, codec := range []uint8{CodecZstd, CodecS2} {
+		e, x := mustPutCompressed(t, w, uint64(codec), codec, 70000, 1, 0, 5000)
+		if x.Chunks[0].StoredBytes == sums.ChunkBytes || x.Chunks[2].StoredRaw(codec, 1) == false {
+			t.Fatal("no mixture of compressed and raw chunks")
+		}
+		entries = append(entries, e)
+	}
 	must(t, w.Close())
+	for _, e := range entries {
+		checkFlipsFound(t, v, &flip, e)
+	}
+	if err := v.VerifyExtent(noDeadline, Address{1, 1}, entries[0].HeaderSum); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("another extent: %v", err)
+	}
+	if err := v.VerifyExtent(noDeadline, Address{1, 1 << 20}, entries[0].HeaderSum); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("behind the end: %v", err)
+	}
+}
+
+func checkFlipsFound(t *testing.T, v *Volume, flip *atomic.Int64, e FooterEntry) {
+	t.Helper()
 	at := Address{1, e.Page}
 	must(t, v.VerifyExtent(noDeadline, at, e.HeaderSum))
 	for off := at.Offset(); off < int64(e.EndPage())*PageBytes; off += 61 {
@@ -213,12 +233,6 @@ func TestVerifyFindsEveryFlip(t *testing.T) {
 	must(t, v.VerifyExtent(noDeadline, at, e.HeaderSum))
 	if err := v.VerifyExtent(noDeadline, at, e.HeaderSum+1); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("another header sum: %v", err)
-	}
-	if err := v.VerifyExtent(noDeadline, Address{1, 1}, e.HeaderSum); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("another extent: %v", err)
-	}
-	if err := v.VerifyExtent(noDeadline, Address{1, 1 << 20}, e.HeaderSum); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("behind the end: %v", err)
 	}
 }
 

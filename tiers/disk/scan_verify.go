@@ -32,7 +32,7 @@ func ChunkVerify(e *Extent, payload []byte, first, last int) (badChunk int) {
 
 // VerifyExtent reads a whole extent in pieces of at most 1 MiB and checks it:
 // the header against the index's header sum want, every chunk against its
-// stored sum, the padding for zeros. An alias has its header only. A nil
+// sums, stored and raw, the padding for zeros. An alias has its header only. A nil
 // error is the only good answer; ErrCorrupt says that the bytes are bad, any
 // other error that they could not be judged.
 func (v *Volume) VerifyExtent(ctx context.Context, at Address, want uint64) error {
@@ -83,43 +83,66 @@ func (v *Volume) expectHeader(win *window, at Address, want uint64) (*Extent, er
 }
 
 // verifyPayload checks the chunks and the padding behind each plane.
-func verifyPayload(ctx context.Context, win *window, e *Extent) error {
+func verifyPayload(ctx context.Context, win *window, e *Extent) (err error) {
 	if e.Kind == KindAlias {
 		return nil
 	}
+	var raw []byte // room to decode into
 	if e.Codec != CodecRaw {
-		return &UnsupportedError{What: "extent payload", Detail: fmt.Sprintf("codec %d", e.Codec)}
+		raw = make([]byte, sums.ChunkBytes)
 	}
 	base := e.Address.Offset() + int64(e.HeaderPages)*PageBytes
-	for i := range e.Chunks {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	e.EachChunk(0, len(e.Chunks), func(c StoredChunk) bool {
+		if err = context.Cause(ctx); err == nil {
+			err = verifyChunk(win, e, c, base, raw)
 		}
-		if err := verifyChunk(win, e, i, base); err != nil {
-			return err
-		}
-	}
-	return nil
+		return err == nil
+	})
+	return err
 }
 
-// verifyChunk checks one chunk and what fills up its last page.
-func verifyChunk(win *window, e *Extent, i int, base int64) error {
-	_, off, n := e.ChunkSpan(i)
+// verifyChunk checks one chunk, stored and raw, and what fills up its last
+// page.
+func verifyChunk(win *window, e *Extent, c StoredChunk, base int64, raw []byte) error {
+	off := base + c.PayloadOff
 	bad := func(reason string, err error) error {
-		return corruptAt(e.Address.Segment, base+off, fmt.Sprintf("chunk %d", i), reason, err)
+		return corruptAt(e.Address.Segment, off, fmt.Sprintf("chunk %d", c.Index), reason, err)
 	}
-	p, err := win.bytes(base+off, int(pages(int64(n)))*PageBytes)
+	stored, padding, err := win.chunk(off, c)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return bad(ReasonShort, nil)
 	}
 	if err != nil {
 		return err
 	}
-	if got := sums.Chunk(p[:n]); got != e.Chunks[i].RawSum {
-		return bad(ReasonSum, fmt.Errorf("want %016x, computed %016x", e.Chunks[i].RawSum, got))
+	if e.Codec == CodecRaw {
+		if got := sums.Chunk(stored); got != e.Chunks[c.Index].RawSum {
+			return bad(ReasonSum, fmt.Errorf("want %016x, computed %016x", e.Chunks[c.Index].RawSum, got))
+		}
+	} else if err := DecodeChunk(raw[:c.RawLen], stored, e.Codec, e.Chunks[c.Index], c.RawLen); err != nil {
+		var ce *CorruptError
+		if errors.As(err, &ce) {
+			return bad(ce.Reason, ce.Err)
+		}
+		return err
 	}
-	if !allZero(p[n:]) {
+	if !allZero(padding) {
 		return bad(ReasonField, errors.New("padding is not zero"))
 	}
 	return nil
+}
+
+// chunk returns the stored bytes of a chunk that begins at off in the file,
+// and what stands behind it up to the page's end where it ends its plane.
+func (w *window) chunk(off int64, c StoredChunk) (stored, padding []byte, err error) {
+	skip := off & (PageBytes - 1)
+	end := skip + int64(c.StoredLen)
+	p, err := w.bytes(off-skip, int(pages(end)*PageBytes))
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.EndsPlane {
+		padding = p[end:]
+	}
+	return p[skip:end], padding, nil
 }
