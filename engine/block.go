@@ -80,10 +80,18 @@ type GetBlock struct {
 type GetOptions struct {
 	// WantSeal returns each block's seal for the next hop.
 	WantSeal bool
+	// WaitForDevice lets a device write straight into the caller's memory,
+	// where that is memory of Store.NewBuffer, cut at multiples of 4096 bytes,
+	// and a block is wanted whole: the copy is saved. In turn Get returns only
+	// when no read is under way any more, past the end of its context if need
+	// be; and blocks that are not OK may hold zeros instead of their old bytes.
+	// Other destinations are served by a copy as always.
+	WaitForDevice bool
 }
 
 // GetResult is the outcome for one block of a get. Unless Status is OK, the
-// destination holds what it held before.
+// destination holds what it held before (or zeros, see
+// GetOptions.WaitForDevice).
 type GetResult struct {
 	Status Status
 	Err    error // nil if OK, else a *BlockError

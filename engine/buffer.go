@@ -7,8 +7,9 @@ import (
 	"github.com/sealstone/sealstone/internal/aligned"
 )
 
-// Buffer is aligned memory outside the Go heap, as direct I/O likes it. It
-// counts against nothing but the store's figures; free it.
+// Buffer is aligned memory outside the Go heap, as direct I/O likes it: what a
+// Get reads into it with GetOptions.WaitForDevice is not copied. It counts
+// against nothing but the store's figures; free it.
 type Buffer struct {
 	s     *Store
 	b     *aligned.Buffer
@@ -27,6 +28,7 @@ func (s *Store) NewBuffer(sizeBytes int) (*Buffer, error) {
 		return nil, fmt.Errorf("engine: buffer of %d bytes: %w", sizeBytes, err)
 	}
 	s.buffers.Add(int64(sizeBytes))
+	s.memory.add(b.Bytes())
 	return &Buffer{s: s, b: b, size: sizeBytes}, nil
 }
 
@@ -43,6 +45,7 @@ func (b *Buffer) Bytes() []byte {
 func (b *Buffer) Free() {
 	if b.freed.CompareAndSwap(false, true) {
 		b.s.buffers.Add(-int64(b.size))
+		b.s.memory.remove(b.b.Bytes())
 		b.b.Free()
 	}
 }

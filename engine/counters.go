@@ -16,6 +16,9 @@ type counters struct {
 	evictedBlocks            atomic.Int64
 	evictedSegments          atomic.Int64
 	dropped                  atomic.Int64
+	fetches, fetchedBytes    atomic.Int64 // planned reads
+	straightBytes            atomic.Int64 // served without a copy
+	readAlone                atomic.Int64 // blocks that no planned read brought
 	quarantined              atomic.Int64
 	unproven                 atomic.Int64
 	withdrawn                atomic.Int64

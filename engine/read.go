@@ -54,8 +54,7 @@ func (s *Store) readInto(ctx context.Context, p []byte, e index.Extent, off int6
 		File: h, Offset: e.Address.Offset() + off, Length: len(p),
 		Spans: [][]byte{p}, OffHeap: true, WaitForDevice: true,
 	}}
-	s.o.private.points("read:acquired")
-	err = s.reader.ReadBatch(context.WithoutCancel(ctx), items)
+	err = s.readBatch(context.WithoutCancel(ctx), items)
 	if err == nil {
 		err = items[0].Err
 	}
@@ -63,6 +62,12 @@ func (s *Store) readInto(ctx context.Context, p []byte, e index.Extent, off int6
 		return s.corruptAt(e, off, "the segment ends inside the extent", err)
 	}
 	return err
+}
+
+// readBatch hands reads to the reader. Their segments are held open.
+func (s *Store) readBatch(ctx context.Context, items []tiers.Item) error {
+	s.o.private.points("read:acquired")
+	return s.reader.ReadBatch(ctx, items)
 }
 
 func (s *Store) corruptAt(e index.Extent, off int64, reason string, err error) error {
@@ -94,12 +99,17 @@ func (s *Store) verifyChunks(ext *disk.Extent, e index.Extent, payload []byte, b
 		_, off, n := ext.ChunkSpan(i)
 		p := payload[off-base : off-base+int64(n)]
 		if got := sums.Chunk(p); got != ext.Chunks[i].RawSum && !canaryLaw1 {
-			return s.corruptAt(e, int64(e.HeaderPages)*disk.PageBytes+off,
-				fmt.Sprintf("chunk %d of %d: sum %016x, the header says %016x", i, len(ext.Chunks), got, ext.Chunks[i].RawSum), nil)
+			return s.chunkCorrupt(ext, e, i, off, got)
 		}
 	}
 	s.count.verifiedBytes.Add(chunkBytes(ext, first, last))
 	return nil
+}
+
+// chunkCorrupt is the error of chunk i, at off in the payload.
+func (s *Store) chunkCorrupt(ext *disk.Extent, e index.Extent, i int, off int64, got uint64) error {
+	return s.corruptAt(e, int64(e.HeaderPages)*disk.PageBytes+off,
+		fmt.Sprintf("chunk %d of %d: sum %016x, the header says %016x", i, len(ext.Chunks), got, ext.Chunks[i].RawSum), nil)
 }
 
 func chunkBytes(ext *disk.Extent, first, last int) (n int64) {
@@ -111,8 +121,13 @@ func chunkBytes(ext *disk.Extent, first, last int) (n int64) {
 }
 
 // readExtent reads a whole extent and verifies all of it.
-func (s *Store) readExtent(ctx context.Context, take takeBuffer, e index.Extent) (img *image, err error) {
-	err = s.retryCorrupt(func() error {
+func (s *Store) readExtent(ctx context.Context, take takeBuffer, e index.Extent) (*image, error) {
+	return s.readExtentAgain(ctx, take, e, false)
+}
+
+// readExtentAgain is readExtent; again says that a first read did not verify.
+func (s *Store) readExtentAgain(ctx context.Context, take takeBuffer, e index.Extent, again bool) (img *image, err error) {
+	err = s.retryCorrupt(again, func() error {
 		img, err = s.readExtentOnce(ctx, take, e)
 		return err
 	})
@@ -144,14 +159,22 @@ func (s *Store) verifyWhole(buf *aligned.Buffer, e index.Extent) (*image, error)
 	return img, nil
 }
 
-// retryCorrupt repeats a read whose bytes did not verify.
-func (s *Store) retryCorrupt(read func() error) error {
-	err := read()
-	for try := 1; err != nil && errors.Is(err, ErrCorrupt) && try < readTriesMax; try++ {
+// retryCorrupt repeats a read whose bytes did not verify; again says that
+// there was one before that.
+func (s *Store) retryCorrupt(again bool, read func() error) (err error) {
+	tries := 0
+	if again {
+		tries = 1
 		s.count.rereads.Add(1)
-		if err = read(); err == nil {
-			s.count.rereadsSaved.Add(1)
+	}
+	for err = read(); errors.Is(err, ErrCorrupt); err = read() {
+		if tries++; tries >= readTriesMax {
+			return err
 		}
+		s.count.rereads.Add(1)
+	}
+	if err == nil && tries > 0 && !again {
+		s.count.rereadsSaved.Add(1)
 	}
 	return err
 }

@@ -1,8 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
-	"unsafe"
+	"slices"
 
 	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/tiers/disk"
@@ -27,7 +28,6 @@ func (n *Namespace) checkGet(k index.Key, parts []Part) error {
 	if len(parts) == 0 {
 		return fail("no parts: say which planes are wanted, and where to")
 	}
-	var all [][]byte
 	for _, p := range parts {
 		if p.OffsetBytes < 0 || p.LengthBytes < 0 {
 			return fail("negative range: offset %d, length %d", p.OffsetBytes, p.LengthBytes)
@@ -39,10 +39,6 @@ func (n *Namespace) checkGet(k index.Key, parts []Part) error {
 			return &BlockError{Status: StatusLengthMismatch, Hash: []byte(k.Hash), Offset: -1,
 				Reason: fmt.Sprintf("spans hold %d bytes, the range has %d", spanBytes(p.Spans), p.LengthBytes)}
 		}
-		all = append(all, p.Spans...)
-	}
-	if overlap(all) {
-		return fail("spans overlap one another")
 	}
 	return nil
 }
@@ -57,30 +53,54 @@ func (n *Namespace) planeOf(name string) (int, error) {
 	return 0, fmt.Errorf("plane %q is not in the layout", name)
 }
 
-// overlap reports whether two spans share a byte. The lists are short.
-func overlap(spans [][]byte) bool {
-	for i, a := range spans {
-		for _, b := range spans[:i] {
-			if len(a) == 0 || len(b) == 0 {
-				continue
-			}
-			pa, pb := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
-			if pa < pb+uintptr(len(b)) && pb < pa+uintptr(len(a)) {
-				return true
+// checkOverlaps refuses blocks whose spans share bytes with one another, or
+// with those of another block of the batch: of two blocks read to one place
+// each could be called OK and neither be there.
+func (g *getBatch) checkOverlaps() {
+	type place struct {
+		memoryRange
+		w *want
+	}
+	var all []place
+	for i := range g.wants {
+		w := &g.wants[i]
+		for j := range w.parts {
+			for _, s := range w.parts[j].Spans {
+				if len(s) > 0 {
+					all = append(all, place{rangeOf(s), w})
+				}
 			}
 		}
 	}
-	return false
+	slices.SortFunc(all, func(a, b place) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.w.i, b.w.i)) })
+	for i := 1; i < len(all); i++ {
+		far, p := &all[i-1], &all[i] // far reaches furthest of all before
+		if p.from < far.to {
+			later, reason := p.w, "spans overlap one another"
+			if far.w != p.w {
+				reason = fmt.Sprintf("spans overlap those of another block of the batch (blocks %d and %d)", far.w.i, p.w.i)
+				if far.w.i > p.w.i {
+					later = far.w
+				}
+			}
+			if !later.settled {
+				g.fail(later, StatusInvalid, reason, nil, false)
+			}
+		}
+		if far.to > p.to {
+			*p = *far
+		}
+	}
 }
 
 // locate turns parts into runs of chunks, and checks that the spans add up
 // to what is stored.
-func (n *Namespace) locate(k index.Key, parts []Part, ext *disk.Extent) ([]chunkSpan, error) {
+func (n *Namespace) locate(parts []Part, ext *disk.Extent) ([]chunkSpan, error) {
 	out := make([]chunkSpan, len(parts))
 	for j, p := range parts {
 		i, err := n.planeOf(p.Plane)
 		if err != nil || i >= len(ext.Planes) {
-			return nil, &BlockError{Status: StatusLayoutMismatch, Hash: []byte(k.Hash), Offset: -1, Reason: fmt.Sprintf("the stored block has no plane %q", p.Plane)}
+			return nil, &BlockError{Status: StatusLayoutMismatch, Offset: -1, Reason: fmt.Sprintf("the stored block has no plane %q", p.Plane)}
 		}
 		pl := &ext.Planes[i]
 		want := p.LengthBytes
@@ -88,7 +108,7 @@ func (n *Namespace) locate(k index.Key, parts []Part, ext *disk.Extent) ([]chunk
 			want = pl.RawBytes - p.OffsetBytes
 		}
 		if have := spanBytes(p.Spans); want <= 0 || p.OffsetBytes > pl.RawBytes-want || have != want {
-			return nil, &BlockError{Status: StatusLengthMismatch, Hash: []byte(k.Hash), Offset: -1,
+			return nil, &BlockError{Status: StatusLengthMismatch, Offset: -1,
 				Reason: fmt.Sprintf("plane %q holds %d bytes; %d bytes from %d are asked for, the spans hold %d", pl.Name, pl.RawBytes, want, p.OffsetBytes, have)}
 		}
 		first, last := ext.ChunkRange(i, p.OffsetBytes, want)
@@ -100,37 +120,4 @@ func (n *Namespace) locate(k index.Key, parts []Part, ext *disk.Extent) ([]chunk
 		}
 	}
 	return out, nil
-}
-
-// deliver copies verified bytes to the caller, and with that settles the
-// block. payload is the whole payload, or bufs hold a part's chunks each.
-func (g *getBatch) deliver(i int, k index.Key, parts []Part, e index.Entry, ext *disk.Extent, payload []byte, bufs [][]byte, verified int64) error {
-	spans, err := g.n.locate(k, parts, ext)
-	if err != nil {
-		return err
-	}
-	r := GetResult{Status: StatusOK, VerifiedBytes: verified}
-	if g.o.WantSeal {
-		r.Seal = sealOfExtent(ext)
-	}
-	g.s.used.mark(e.Address)
-	g.s.o.private.points("get:verified")
-	if !g.op.enter() {
-		return nil // the caller has its answer: Timeout
-	}
-	defer g.op.exit()
-	for j, sp := range spans {
-		src := payload
-		if bufs != nil {
-			src = bufs[j][sp.skip : sp.skip+sp.want]
-		} else {
-			src = src[sp.off+sp.skip : sp.off+sp.skip+sp.want]
-		}
-		for _, dst := range parts[j].Spans {
-			src = src[copy(dst, src):]
-		}
-		r.Bytes += sp.want
-	}
-	g.out[i] = r
-	return nil
 }

@@ -45,7 +45,13 @@ type Stats struct {
 	GetStatus                          map[Status]int64
 	VerifiedBytes, ServedBytes         int64
 	Rereads, RereadsSaved              int64
-	PathRead, PathReason               string
+	// Fetches are the reads that batches of blocks were planned into, and
+	// FetchedBytes what they read: headers, padding and gaps too. StraightBytes
+	// were served without a copy. ReadAlone are blocks that no planned read
+	// brought: of unknown layout, moved meanwhile, or not verified at first.
+	Fetches, FetchedBytes    int64
+	StraightBytes, ReadAlone int64
+	PathRead, PathReason     string
 }
 
 // WriteAmplification is the bytes written to segments, log and index for each
@@ -80,6 +86,8 @@ func (s *Store) Stats() Stats {
 		MatchBlocks: c.matchAsked.Load(), MatchHits: c.matched.Load(),
 		VerifiedBytes: c.verifiedBytes.Load(), ServedBytes: c.servedBytes.Load(),
 		Rereads: c.rereads.Load(), RereadsSaved: c.rereadsSaved.Load(),
+		Fetches: c.fetches.Load(), FetchedBytes: c.fetchedBytes.Load(),
+		StraightBytes: c.straightBytes.Load(), ReadAlone: c.readAlone.Load(),
 		BufferBytes: s.buffers.Load(),
 	}
 	for _, st := range Statuses() {

@@ -35,6 +35,7 @@ type Store struct {
 	reader       tiers.Reader
 	pool         *aligned.Pool
 	readerPool   *aligned.Pool // bounce buffers of the reader
+	memory       memoryMap     // handed out by NewBuffer
 	movePool     *aligned.Pool // of eviction, which must not wait for puts that wait for it
 	strangeBytes int64         // of files in the directory that are not ours
 	slots        chan struct{} // operations running

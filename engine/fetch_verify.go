@@ -1,0 +1,190 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/sealstone/sealstone/internal/sums"
+	"github.com/sealstone/sealstone/tiers/disk"
+)
+
+// verify settles one block of a fetch that was read: delivered, or, if the
+// request does not fit it, refused. One that did not verify, or is stored in
+// another way than was planned, stays unsettled and is read again by itself.
+func (f *flight) verify(i int) {
+	w := f.wants[i]
+	ok, err := f.tryVerify(i, w)
+	if ok {
+		return
+	}
+	if f.straight {
+		f.clearSpans(i) // unverified bytes must not stay with the caller
+	}
+	if errors.Is(err, ErrCorrupt) {
+		w.corrupt = true
+		return
+	}
+	if err != nil {
+		f.g.failed(w, err, f.inside)
+	}
+}
+
+func (f *flight) tryVerify(i int, w *want) (ok bool, err error) {
+	g, e := f.g, w.found.entry
+	header := f.header(i)
+	ext, err := g.s.decodeHeader(header, e.Extent)
+	if err != nil {
+		return false, err
+	}
+	if err := g.n.checkOwner(ext, g.keys[w.i], e); err != nil {
+		return false, err
+	}
+	if !w.asPlanned(ext) {
+		return false, nil
+	}
+	spans, err := g.n.locate(w.parts, ext)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case f.pieces != nil:
+		err = f.verifyRuns(w, ext, spans)
+	case f.straight:
+		err = f.verifyStraight(i, w, ext)
+	default:
+		payload := f.extent(w)[len(header):]
+		if err = g.s.verifyChunks(ext, e.Extent, payload, 0, 0, len(ext.Chunks)); err == nil {
+			g.deliver(w, ext, spans, func(j int) []byte { return payload[spans[j].off:] }, ext.RawBytes(), f.inside)
+		}
+	}
+	return err == nil, err
+}
+
+// asPlanned: the block is stored raw, with the planes that were expected.
+func (w *want) asPlanned(ext *disk.Extent) bool {
+	if ext.Codec != disk.CodecRaw || len(ext.Planes) != len(w.planeBytes) {
+		return false
+	}
+	for i := range ext.Planes {
+		if ext.Planes[i].RawBytes != w.planeBytes[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// header is the header of want i as read.
+func (f *flight) header(i int) []byte {
+	w, buf := f.wants[i], f.buf.Bytes()
+	n := int(w.found.entry.HeaderPages) * disk.PageBytes
+	switch {
+	case f.pieces != nil:
+		return f.within(buf, 0, int64(n))
+	case !f.straight:
+		return f.extent(w)[:n]
+	}
+	at := 0
+	for _, before := range f.wants[:i] {
+		at += int(before.found.entry.HeaderPages) * disk.PageBytes
+		for _, size := range before.planeBytes {
+			if size%disk.PageBytes != 0 {
+				at += disk.PageBytes
+			}
+		}
+	}
+	return buf[at : at+n]
+}
+
+// extent is a block's extent within what neighbours were read into.
+func (f *flight) extent(w *want) []byte {
+	e := &w.found.entry
+	return f.buf.Bytes()[int(e.Address.Page-f.from)*disk.PageBytes:][:e.Bytes()]
+}
+
+// verifyRuns verifies and delivers the chunks that hold the parts.
+func (f *flight) verifyRuns(w *want, ext *disk.Extent, spans []chunkSpan) error {
+	e, verified := w.found.entry, int64(0)
+	head := int64(e.HeaderPages) * disk.PageBytes
+	buf := f.buf.Bytes()
+	for _, sp := range spans {
+		run := f.within(buf, head+sp.off, sp.len)
+		if err := f.g.s.verifyChunks(ext, e.Extent, run, sp.off, sp.first, sp.last); err != nil {
+			return err
+		}
+		verified += chunkBytes(ext, sp.first, sp.last)
+	}
+	run := func(j int) []byte { return f.within(buf, head+spans[j].off, spans[j].len) }
+	f.g.deliver(w, ext, spans, run, verified, f.inside)
+	return nil
+}
+
+// verifyStraight verifies the planes where they are, in the caller's spans.
+func (f *flight) verifyStraight(i int, w *want, ext *disk.Extent) error {
+	g, e, chunk := f.g, w.found.entry, 0
+	for p := range f.planes[i] {
+		pl := &f.planes[i][p]
+		cursor := spanCursor{spans: pl.spans, tail: pl.tail}
+		for left := ext.Planes[p].RawBytes; left > 0; left -= sums.ChunkBytes {
+			got := sums.ChunkOver(cursor.next(int(min(left, sums.ChunkBytes))))
+			if got != ext.Chunks[chunk].RawSum && !canaryLaw1 {
+				_, off, _ := ext.ChunkSpan(chunk)
+				return g.s.chunkCorrupt(ext, e.Extent, chunk, off, got)
+			}
+			chunk++
+		}
+	}
+	g.s.count.verifiedBytes.Add(ext.RawBytes())
+	g.s.o.private.points("get:verified")
+	for p := range f.planes[i] {
+		copy(f.planes[i][p].rest, f.planes[i][p].tail)
+	}
+	g.s.count.straightBytes.Add(ext.RawBytes())
+	g.arrived(w, ext, ext.RawBytes(), ext.RawBytes())
+	return nil
+}
+
+// clearSpans takes what was read back out of the caller's memory.
+func (f *flight) clearSpans(i int) {
+	for p := range f.planes[i] {
+		for _, s := range f.planes[i][p].spans {
+			clear(s)
+		}
+		clear(f.planes[i][p].rest)
+	}
+}
+
+// spanCursor walks over spans, and a tail behind them, a chunk at a time.
+type spanCursor struct {
+	spans [][]byte
+	tail  []byte
+	skip  int // bytes of spans[0] that are behind
+	out   [8][]byte
+	more  [][]byte
+}
+
+// next returns the next n bytes, in as many pieces as they lie in. They are
+// valid until the next call.
+func (c *spanCursor) next(n int) [][]byte {
+	out := c.out[:0]
+	if c.more != nil {
+		out = c.more[:0]
+	}
+	for n > 0 {
+		if len(c.spans) == 0 {
+			if len(c.tail) == 0 {
+				break
+			}
+			c.spans, c.tail = [][]byte{c.tail}, nil
+		}
+		s := c.spans[0][c.skip:]
+		take := min(n, len(s))
+		out = append(out, s[:take])
+		n -= take
+		if c.skip += take; take == len(s) {
+			c.spans, c.skip = c.spans[1:], 0
+		}
+	}
+	if len(out) > len(c.out) {
+		c.more = out
+	}
+	return out
+}

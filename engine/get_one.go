@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sealstone/sealstone/engine/index"
+	"github.com/sealstone/sealstone/tiers/disk"
+)
+
+// read reads one block by itself, verifies and copies it. With its parts
+// covering most of the block it takes header and payload in one read, else the
+// header and then the chunks that are asked for.
+func (g *getBatch) read(ctx context.Context, w *want) error {
+	k, e := g.keys[w.i], w.found.entry
+	if !g.wantsWhole(w.parts, e) {
+		return g.readRanges(ctx, w)
+	}
+	img, err := g.s.readExtentAgain(ctx, g.s.pool.Get, e.Extent, w.corrupt)
+	if err != nil {
+		return err
+	}
+	defer img.free()
+	if err := g.n.checkOwner(&img.ext, k, e); err != nil {
+		return err
+	}
+	spans, err := g.n.locate(w.parts, &img.ext)
+	if err != nil {
+		return err
+	}
+	payload := img.payload()
+	g.deliver(w, &img.ext, spans, func(j int) []byte { return payload[spans[j].off:] }, img.ext.RawBytes(), false)
+	return nil
+}
+
+func (g *getBatch) wantsWhole(parts []Part, e index.Entry) bool {
+	want := int64(0)
+	for _, p := range parts {
+		want += spanBytes(p.Spans)
+	}
+	return 4*want >= 3*e.RawBytes || e.RawBytes <= 2*ChunkBytes
+}
+
+// checkOwner closes the chain: the header that verified is the one that the
+// index means, for this key.
+func (n *Namespace) checkOwner(ext *disk.Extent, k index.Key, e index.Entry) error {
+	if canaryLaw1 {
+		return nil
+	}
+	if ext.ContentID != e.ContentID {
+		return n.s.corruptAt(e.Extent, 0, fmt.Sprintf("content id %s, the index says %s", ext.ContentID, e.ContentID), nil)
+	}
+	if !e.IsAlias() && (ext.Namespace != k.Namespace || string(ext.Hash) != k.Hash || ext.Seq != e.Seq) {
+		return n.s.corruptAt(e.Extent, 0, fmt.Sprintf("header of another block: namespace %d hash %x", ext.Namespace, ext.Hash), nil)
+	}
+	if ext.RawBytes() != e.RawBytes {
+		return n.s.corruptAt(e.Extent, 0, "header and index differ in length", nil)
+	}
+	return nil
+}
+
+// readRanges reads the header, then for each part its chunks.
+func (g *getBatch) readRanges(ctx context.Context, w *want) error {
+	ext, err := g.readHeader(ctx, w)
+	if err != nil {
+		return err
+	}
+	spans, err := g.n.locate(w.parts, ext)
+	if err != nil {
+		return err
+	}
+	// One buffer for all ranges: who waited for a second one while holding the
+	// first could wait for others who do the same.
+	total := int64(0)
+	for _, sp := range spans {
+		total += alignUp(sp.len)
+	}
+	buf, err := g.s.pool.Get(ctx, int(total))
+	if err != nil {
+		return err
+	}
+	defer buf.Free()
+	bufs := make([][]byte, len(spans))
+	rest, verified := buf.Bytes(), int64(0)
+	for j, sp := range spans {
+		bufs[j], rest = rest[:sp.len], rest[alignUp(sp.len):]
+		err := g.s.retryCorrupt(w.corrupt, func() error {
+			return g.readChunks(ctx, bufs[j], ext, w.found.entry.Extent, sp)
+		})
+		if err != nil {
+			return err
+		}
+		verified += chunkBytes(ext, sp.first, sp.last)
+	}
+	g.deliver(w, ext, spans, func(j int) []byte { return bufs[j] }, verified, false)
+	return nil
+}
+
+func alignUp(n int64) int64 { return (n + disk.PageBytes - 1) &^ (disk.PageBytes - 1) }
+
+func (g *getBatch) readHeader(ctx context.Context, w *want) (ext *disk.Extent, err error) {
+	k, e := g.keys[w.i], w.found.entry
+	err = g.s.retryCorrupt(w.corrupt, func() error {
+		buf, err := g.s.rawRead(ctx, g.s.pool.Get, e.Extent, 0, int64(e.HeaderPages)*disk.PageBytes)
+		if err != nil {
+			return err
+		}
+		defer buf.Free()
+		if ext, err = g.s.decodeHeader(buf.Bytes(), e.Extent); err != nil {
+			return err
+		}
+		return g.n.checkOwner(ext, k, e)
+	})
+	return ext, err
+}
+
+func (g *getBatch) readChunks(ctx context.Context, p []byte, ext *disk.Extent, e index.Extent, sp chunkSpan) error {
+	if err := g.s.readInto(ctx, p, e, int64(e.HeaderPages)*disk.PageBytes+sp.off); err != nil {
+		return err
+	}
+	return g.s.verifyChunks(ext, e, p, sp.off, sp.first, sp.last)
+}
+
+// deliver copies verified bytes to the caller, and with that settles the
+// block. run gives the bytes from a run of chunks' beginning on.
+func (g *getBatch) deliver(w *want, ext *disk.Extent, spans []chunkSpan, run func(j int) []byte, verified int64, inside bool) {
+	g.s.o.private.points("get:verified")
+	if !inside {
+		if !g.op.enter() {
+			w.settled = true
+			return // the caller has its answer: Timeout
+		}
+		defer g.op.exit()
+	}
+	served := int64(0)
+	for j, sp := range spans {
+		src := run(j)[sp.skip : sp.skip+sp.want]
+		for _, dst := range w.parts[j].Spans {
+			src = src[copy(dst, src):]
+		}
+		served += sp.want
+	}
+	g.arrived(w, ext, served, verified)
+}
+
+// arrived settles a block whose verified bytes are with the caller. The
+// caller's memory is held.
+func (g *getBatch) arrived(w *want, ext *disk.Extent, served, verified int64) {
+	r := GetResult{Status: StatusOK, Bytes: served, VerifiedBytes: verified}
+	if g.o.WantSeal {
+		r.Seal = sealOfExtent(ext)
+	}
+	g.s.used.mark(w.found.entry.Address)
+	if w.corrupt {
+		g.s.count.rereadsSaved.Add(1)
+	}
+	g.settle(w, r, true)
+}

@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sealstone/sealstone/internal/aligned"
+	"github.com/sealstone/sealstone/tiers/disk"
+)
+
+// Bounds of the plan. One large read costs the device and the kernel little
+// more than a small one; beyond fetchBytesMax nothing is gained any more, and
+// the first block would wait for the last.
+const (
+	fetchBytesMax = 1 << 20  // of neighbours read together
+	gapBytesMax   = 64 << 10 // read and thrown away to join two reads
+	fetchSpansMax = 512      // half of what one system call takes
+)
+
+// want is a block of a batch on its way to the caller.
+type want struct {
+	i     int
+	parts []Part
+	found lookupResult
+	// planeBytes are the raw sizes that the stored planes must have for the
+	// plan to fit; nil where the request does not tell.
+	planeBytes []int64
+	// corrupt: the planned read brought bytes that did not verify.
+	corrupt bool
+	settled bool
+}
+
+// fetch is one read of the plan: an extent, neighbours in a segment, or the
+// header and some chunks of one extent.
+type fetch struct {
+	wants []*want // by page
+	// from and to are the pages to read of the wants' segment.
+	from, to uint32
+	// straight: the payload goes into the caller's spans, and is verified
+	// there; else it goes through a buffer of the store.
+	straight bool
+	spans    int // of the caller, with straight
+	// pieces, of a fetch of chunks, are what is read of the extent.
+	pieces []piece
+	runs   []chunkSpan
+}
+
+// plan turns the blocks into few large reads in the order of the disk. Blocks
+// whose layout cannot be told before their header is read are left out.
+func (g *getBatch) plan(wants []*want) []*fetch {
+	planned := make([]*want, 0, len(wants))
+	for _, w := range wants {
+		w.planeBytes = g.n.expectPlanes(w.parts, w.found.entry.RawBytes)
+		if w.planeBytes != nil && payloadBytes(w.planeBytes) == w.payloadBytes() {
+			planned = append(planned, w)
+		}
+	}
+	slices.SortStableFunc(planned, func(a, b *want) int {
+		x, y := a.found.entry.Address, b.found.entry.Address
+		return cmp.Or(cmp.Compare(x.Segment, y.Segment), cmp.Compare(x.Page, y.Page))
+	})
+	var fetches []*fetch
+	for _, w := range planned {
+		f := g.fetchOf(w)
+		if f == nil {
+			continue
+		}
+		if n := len(fetches); n > 0 && fetches[n-1].join(f) {
+			continue
+		}
+		fetches = append(fetches, f)
+	}
+	return fetches
+}
+
+// payloadBytes is the size of the payload that planes of these sizes have
+// where they are stored as they are.
+func payloadBytes(planeBytes []int64) (sum int64) {
+	for _, n := range planeBytes {
+		sum += alignUp(n)
+	}
+	return sum
+}
+
+func (w *want) payloadBytes() int64 {
+	e := &w.found.entry
+	return int64(e.Pages-uint32(e.HeaderPages)) * disk.PageBytes
+}
+
+// expectPlanes is the size of each plane as the request and the layout tell
+// it: from a part that is a whole plane, from the layout where it fixes the
+// size, or what is left of the block for the only plane. The header has the
+// last word.
+func (n *Namespace) expectPlanes(parts []Part, rawBytes int64) []int64 {
+	sizes := make([]int64, len(n.layout.Planes))
+	sum := int64(0)
+	for i, p := range n.layout.Planes {
+		sizes[i] = p.SizeBytes
+		for j := range parts {
+			if k, err := n.planeOf(parts[j].Plane); err == nil && k == i && parts[j].whole() && sizes[i] == 0 {
+				sizes[i] = spanBytes(parts[j].Spans)
+			}
+		}
+		if sizes[i] == 0 && len(sizes) == 1 {
+			sizes[i] = rawBytes
+		}
+		sum += sizes[i]
+	}
+	if sum != rawBytes {
+		return nil
+	}
+	return sizes
+}
+
+// whole: the part asks for a plane from its beginning to its end.
+func (p *Part) whole() bool { return p.OffsetBytes == 0 && p.LengthBytes == 0 }
+
+// fetchOf is the read for one block by itself.
+func (g *getBatch) fetchOf(w *want) *fetch {
+	e := &w.found.entry
+	f := &fetch{wants: []*want{w}, from: e.Address.Page, to: e.Address.Page + e.Pages}
+	if !g.wantsWhole(w.parts, *e) {
+		return g.fetchChunks(f, w)
+	}
+	if g.o.WaitForDevice {
+		f.spans, f.straight = g.straightSpans(w)
+	}
+	return f
+}
+
+// straightSpans reports whether a device may write the block's planes right
+// where the caller wants them, and how many spans that takes: each plane
+// wanted once and whole, in memory outside the Go heap, cut at pages only.
+func (g *getBatch) straightSpans(w *want) (spans int, ok bool) {
+	if len(w.parts) != len(w.planeBytes) {
+		return 0, false
+	}
+	seen := make([]bool, len(w.planeBytes))
+	for j := range w.parts {
+		p := &w.parts[j]
+		i, err := g.n.planeOf(p.Plane)
+		if err != nil || seen[i] || p.OffsetBytes != 0 || spanBytes(p.Spans) != w.planeBytes[i] {
+			return 0, false
+		}
+		seen[i] = true
+		for at, s := range p.Spans {
+			last := at == len(p.Spans)-1
+			if len(s) == 0 || !last && len(s)%disk.PageBytes != 0 ||
+				!aligned.IsAligned(s, disk.PageBytes) || !g.s.memory.holds(s) {
+				return 0, false
+			}
+		}
+		spans += len(p.Spans) + 1
+	}
+	return spans + 1, true
+}
+
+// join takes the next block in the order of the disk into the read, if the
+// two are neighbours.
+func (f *fetch) join(next *fetch) bool {
+	if f.pieces != nil || next.pieces != nil || f.straight != next.straight ||
+		f.segment() != next.segment() || next.from < f.to {
+		return false
+	}
+	gap := int64(next.from-f.to) * disk.PageBytes
+	total := int64(next.to-f.from) * disk.PageBytes
+	if total > fetchBytesMax || gap > gapBytesMax || gap > total/4 || f.spans+next.spans > fetchSpansMax {
+		return false
+	}
+	if f.straight && gap > 0 {
+		return false // there is no place for the bytes between
+	}
+	f.to, f.spans = next.to, f.spans+next.spans
+	f.wants = append(f.wants, next.wants...)
+	return true
+}
+
+func (f *fetch) segment() uint64 { return f.wants[0].found.entry.Address.Segment }
