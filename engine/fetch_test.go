@@ -106,13 +106,14 @@ func pageCut(size int) int {
 }
 
 func fetchBatch(t *rapid.T, n *Namespace, mem, heap []byte, blocks int, sizes []int) {
+	suited := rapid.Bool().Draw(t, "suited") // to be read straight
 	rest := map[bool][]byte{true: mem, false: heap}
 	var dests []*guarded
 	place := func(id int, plane string, from, length int) *guarded {
-		inMem := rapid.Bool().Draw(t, "mem")
+		inMem := suited || rapid.Bool().Draw(t, "mem")
 		all := rest[inMem]
 		lead := 4096
-		if rapid.IntRange(0, 3).Draw(t, "odd") == 0 {
+		if !suited && rapid.IntRange(0, 3).Draw(t, "odd") == 0 {
 			lead += rapid.IntRange(1, 5000).Draw(t, "lead")
 		}
 		end := (lead + length + 4096 + 4095) &^ 4095
@@ -135,7 +136,7 @@ func fetchBatch(t *rapid.T, n *Namespace, mem, heap []byte, blocks int, sizes []
 		}{{"k", cut}, {"v", size - cut}} {
 			part := Part{Plane: pl.name}
 			from, length := 0, pl.size
-			if pl.size > 0 && rapid.IntRange(0, 3).Draw(t, "range") == 0 {
+			if !suited && rapid.IntRange(0, 3).Draw(t, "range") == 0 {
 				from = rapid.IntRange(0, pl.size-1).Draw(t, "from")
 				length = rapid.IntRange(1, pl.size-from).Draw(t, "length")
 				part.OffsetBytes, part.LengthBytes = int64(from), int64(length)
@@ -144,12 +145,12 @@ func fetchBatch(t *rapid.T, n *Namespace, mem, heap []byte, blocks int, sizes []
 				continue
 			}
 			g := place(id, pl.name, from, length)
-			part.Spans = cutPages(t, g.p)
+			part.Spans = cutPages(t, g.p, suited)
 			b.Parts, of[i] = append(b.Parts, part), append(of[i], g)
 		}
 		batch = append(batch, b)
 	}
-	results := n.Get(context.Background(), batch, GetOptions{WaitForDevice: rapid.Bool().Draw(t, "wait"), WantSeal: true})
+	results := n.Get(context.Background(), batch, GetOptions{WaitForDevice: suited || rapid.Bool().Draw(t, "wait"), WantSeal: true})
 	for i, r := range results {
 		for _, g := range of[i] {
 			size := sizes[g.id%len(sizes)]
@@ -184,11 +185,14 @@ func around(g *guarded) (before, after []byte) {
 }
 
 // cutPages cuts p at pages, or anywhere.
-func cutPages(t *rapid.T, p []byte) (spans [][]byte) {
+func cutPages(t *rapid.T, p []byte, pages bool) (spans [][]byte) {
 	for range rapid.IntRange(0, 3).Draw(t, "cuts") {
 		at := rapid.IntRange(0, len(p)).Draw(t, "cut")
-		if rapid.Bool().Draw(t, "at a page") {
+		if pages || rapid.Bool().Draw(t, "at a page") {
 			at &^= 4095
+		}
+		if pages && (at == 0 || at == len(p)) {
+			continue
 		}
 		spans, p = append(spans, p[:at:at]), p[at:]
 	}
