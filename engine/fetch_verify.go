@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/sealstone/sealstone/internal/sums"
 	"github.com/sealstone/sealstone/tiers/disk"
@@ -38,7 +39,7 @@ func (f *flight) tryVerify(i int, w *want) (ok bool, err error) {
 	if err := g.n.checkOwner(ext, g.keys[w.i], e); err != nil {
 		return false, err
 	}
-	if !w.asPlanned(ext) {
+	if (f.straight || f.pieces != nil) && !w.asPlanned(ext) {
 		return false, nil
 	}
 	spans, err := g.n.locate(w.parts, ext)
@@ -52,9 +53,7 @@ func (f *flight) tryVerify(i int, w *want) (ok bool, err error) {
 		err = f.verifyStraight(i, w, ext)
 	default:
 		payload := f.extent(w)[len(header):]
-		if err = g.s.verifyChunks(ext, e.Extent, payload, 0, 0, len(ext.Chunks)); err == nil {
-			g.deliver(w, ext, spans, func(j int) []byte { return payload[spans[j].off:] }, ext.RawBytes(), f.inside)
-		}
+		err = g.deliverWhole(w, ext, spans, payload, f.inside)
 	}
 	return err == nil, err
 }
@@ -113,8 +112,7 @@ func (f *flight) verifyRuns(w *want, ext *disk.Extent, spans []chunkSpan) error 
 		verified += chunkBytes(ext, sp.first, sp.last)
 	}
 	run := func(j int) []byte { return f.within(buf, head+spans[j].off, spans[j].len) }
-	f.g.deliver(w, ext, spans, run, verified, f.inside)
-	return nil
+	return f.g.deliver(w, ext, spans, run, verified, f.inside)
 }
 
 // verifyStraight verifies the planes where they are, in the caller's spans.
@@ -127,7 +125,7 @@ func (f *flight) verifyStraight(i int, w *want, ext *disk.Extent) error {
 			got := sums.ChunkOver(cursor.next(int(min(left, sums.ChunkBytes))))
 			if got != ext.Chunks[chunk].RawSum && !canaryLaw1 {
 				_, off, _ := ext.ChunkSpan(chunk)
-				return g.s.chunkCorrupt(ext, e.Extent, chunk, off, got)
+				return g.s.chunkCorrupt(ext, e.Extent, chunk, off, fmt.Errorf("sum %016x, the header says %016x", got, ext.Chunks[chunk].RawSum))
 			}
 			chunk++
 		}
@@ -145,9 +143,7 @@ func (f *flight) verifyStraight(i int, w *want, ext *disk.Extent) error {
 // clearSpans takes what was read back out of the caller's memory.
 func (f *flight) clearSpans(i int) {
 	for p := range f.planes[i] {
-		for _, s := range f.planes[i][p].spans {
-			clear(s)
-		}
+		clearAll(f.planes[i][p].spans)
 		clear(f.planes[i][p].rest)
 	}
 }

@@ -28,9 +28,7 @@ func (g *getBatch) read(ctx context.Context, w *want) error {
 	if err != nil {
 		return err
 	}
-	payload := img.payload()
-	g.deliver(w, &img.ext, spans, func(j int) []byte { return payload[spans[j].off:] }, img.ext.RawBytes(), false)
-	return nil
+	return g.deliverWhole(w, &img.ext, spans, img.payload(), false)
 }
 
 func (g *getBatch) wantsWhole(parts []Part, e index.Entry) bool {
@@ -92,8 +90,7 @@ func (g *getBatch) readRanges(ctx context.Context, w *want) error {
 		}
 		verified += chunkBytes(ext, sp.first, sp.last)
 	}
-	g.deliver(w, ext, spans, func(j int) []byte { return bufs[j] }, verified, false)
-	return nil
+	return g.deliver(w, ext, spans, func(j int) []byte { return bufs[j] }, verified, false)
 }
 
 func alignUp(n int64) int64 { return (n + disk.PageBytes - 1) &^ (disk.PageBytes - 1) }
@@ -119,28 +116,6 @@ func (g *getBatch) readChunks(ctx context.Context, p []byte, ext *disk.Extent, e
 		return err
 	}
 	return g.s.verifyChunks(ext, e, p, sp.off, sp.first, sp.last)
-}
-
-// deliver copies verified bytes to the caller, and with that settles the
-// block. run gives the bytes from a run of chunks' beginning on.
-func (g *getBatch) deliver(w *want, ext *disk.Extent, spans []chunkSpan, run func(j int) []byte, verified int64, inside bool) {
-	g.s.o.private.points("get:verified")
-	if !inside {
-		if !g.op.enter() {
-			w.settled = true
-			return // the caller has its answer: Timeout
-		}
-		defer g.op.exit()
-	}
-	served := int64(0)
-	for j, sp := range spans {
-		src := run(j)[sp.skip : sp.skip+sp.want]
-		for _, dst := range w.parts[j].Spans {
-			src = src[copy(dst, src):]
-		}
-		served += sp.want
-	}
-	g.arrived(w, ext, served, verified)
 }
 
 // arrived settles a block whose verified bytes are with the caller. The

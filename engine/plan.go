@@ -22,8 +22,8 @@ type want struct {
 	i     int
 	parts []Part
 	found lookupResult
-	// planeBytes are the raw sizes that the stored planes must have for the
-	// plan to fit; nil where the request does not tell.
+	// planeBytes are the raw sizes of the planes where the request tells them
+	// and they are stored as they are; else nil.
 	planeBytes []int64
 	// corrupt: the planned read brought bytes that did not verify.
 	corrupt bool
@@ -45,22 +45,19 @@ type fetch struct {
 	runs   []chunkSpan
 }
 
-// plan turns the blocks into few large reads in the order of the disk. Blocks
-// whose layout cannot be told before their header is read are left out.
+// plan turns the blocks into few large reads in the order of the disk. Ranges
+// of blocks whose header must be read first to find them are left out.
 func (g *getBatch) plan(wants []*want) []*fetch {
-	planned := make([]*want, 0, len(wants))
-	for _, w := range wants {
-		w.planeBytes = g.n.expectPlanes(w.parts, w.found.entry.RawBytes)
-		if w.planeBytes != nil && payloadBytes(w.planeBytes) == w.payloadBytes() {
-			planned = append(planned, w)
-		}
-	}
-	slices.SortStableFunc(planned, func(a, b *want) int {
+	slices.SortStableFunc(wants, func(a, b *want) int {
 		x, y := a.found.entry.Address, b.found.entry.Address
 		return cmp.Or(cmp.Compare(x.Segment, y.Segment), cmp.Compare(x.Page, y.Page))
 	})
 	var fetches []*fetch
-	for _, w := range planned {
+	for _, w := range wants {
+		w.planeBytes = g.n.expectPlanes(w.parts, w.found.entry.RawBytes)
+		if payloadBytes(w.planeBytes) != w.payloadBytes() {
+			w.planeBytes = nil // compressed, or other planes than expected
+		}
 		f := g.fetchOf(w)
 		if f == nil {
 			continue
@@ -122,7 +119,7 @@ func (g *getBatch) fetchOf(w *want) *fetch {
 	if !g.wantsWhole(w.parts, *e) {
 		return g.fetchChunks(f, w)
 	}
-	if g.o.WaitForDevice {
+	if g.o.WaitForDevice && w.planeBytes != nil {
 		f.spans, f.straight = g.straightSpans(w)
 	}
 	return f

@@ -15,6 +15,9 @@ type piece struct{ off, len, at int64 }
 // parts, or nil if the parts do not fit the planes: then the header is read
 // first and has its say.
 func (g *getBatch) fetchChunks(f *fetch, w *want) *fetch {
+	if w.planeBytes == nil {
+		return nil
+	}
 	e := &w.found.entry
 	layout := disk.Extent{Kind: disk.KindFull}
 	for i, n := range w.planeBytes {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/internal/aligned"
-	"github.com/sealstone/sealstone/internal/sums"
 	"github.com/sealstone/sealstone/tiers"
 	"github.com/sealstone/sealstone/tiers/disk"
 )
@@ -92,31 +91,42 @@ func (s *Store) decodeHeader(p []byte, e index.Extent) (*disk.Extent, error) {
 	return ext, nil
 }
 
-// verifyChunks compares chunks first to last (not including) with their sums;
-// payload begins at byte offset base of the extent's payload.
-func (s *Store) verifyChunks(ext *disk.Extent, e index.Extent, payload []byte, base int64, first, last int) error {
-	for i := first; i < last; i++ {
-		_, off, n := ext.ChunkSpan(i)
-		p := payload[off-base : off-base+int64(n)]
-		if got := sums.Chunk(p); got != ext.Chunks[i].RawSum && !canaryLaw1 {
-			return s.chunkCorrupt(ext, e, i, off, got)
+// verifyChunks compares the stored bytes of chunks first to last (not
+// including) with their sums; payload begins at byte offset base of the
+// extent's payload. Chunks that are stored as they are, are verified with
+// that; of others the raw bytes still are to be, behind the decoder.
+func (s *Store) verifyChunks(ext *disk.Extent, e index.Extent, payload []byte, base int64, first, last int) (err error) {
+	raw := int64(0)
+	ext.EachChunk(first, last, func(c disk.StoredChunk) bool {
+		p := payload[c.PayloadOff-base:][:c.StoredLen]
+		if verr := disk.VerifyStored(p, ext.Codec, ext.Chunks[c.Index], c.RawLen); verr != nil && !canaryLaw1 {
+			err = s.chunkCorrupt(ext, e, c.Index, c.PayloadOff, verr)
 		}
+		raw += int64(c.RawLen)
+		return err == nil
+	})
+	if err == nil {
+		s.count.verifiedBytes.Add(raw)
 	}
-	s.count.verifiedBytes.Add(chunkBytes(ext, first, last))
-	return nil
+	return err
 }
 
 // chunkCorrupt is the error of chunk i, at off in the payload.
-func (s *Store) chunkCorrupt(ext *disk.Extent, e index.Extent, i int, off int64, got uint64) error {
-	return s.corruptAt(e, int64(e.HeaderPages)*disk.PageBytes+off,
-		fmt.Sprintf("chunk %d of %d: sum %016x, the header says %016x", i, len(ext.Chunks), got, ext.Chunks[i].RawSum), nil)
+func (s *Store) chunkCorrupt(ext *disk.Extent, e index.Extent, i int, off int64, cause error) error {
+	reason := cause.Error()
+	var c *disk.CorruptError
+	if errors.As(cause, &c) && c.Err != nil {
+		reason = c.Err.Error()
+	}
+	return s.corruptAt(e, int64(e.HeaderPages)*disk.PageBytes+off, fmt.Sprintf("chunk %d of %d: %s", i, len(ext.Chunks), reason), nil)
 }
 
+// chunkBytes is the raw size of chunks first to last (not including).
 func chunkBytes(ext *disk.Extent, first, last int) (n int64) {
-	for i := first; i < last; i++ {
-		_, _, l := ext.ChunkSpan(i)
-		n += int64(l)
-	}
+	ext.EachChunk(first, last, func(c disk.StoredChunk) bool {
+		n += int64(c.RawLen)
+		return true
+	})
 	return n
 }
 

@@ -6,15 +6,17 @@ import (
 	"slices"
 
 	"github.com/sealstone/sealstone/engine/index"
+	"github.com/sealstone/sealstone/internal/sums"
 	"github.com/sealstone/sealstone/tiers/disk"
 )
 
 // chunkSpan is the run of chunks that hold a byte range of a plane.
 type chunkSpan struct {
+	plane       int
 	first, last int   // chunks, last not included
-	off, len    int64 // bytes in the payload
-	skip        int64 // from off to the first byte asked for
-	want        int64 // bytes asked for
+	off, len    int64 // stored bytes in the payload
+	skip        int64 // raw bytes from the first chunk's beginning on that are not asked for
+	want        int64 // raw bytes asked for
 }
 
 // checkGet tests what can be told without the block.
@@ -112,11 +114,10 @@ func (n *Namespace) locate(parts []Part, ext *disk.Extent) ([]chunkSpan, error) 
 				Reason: fmt.Sprintf("plane %q holds %d bytes; %d bytes from %d are asked for, the spans hold %d", pl.Name, pl.RawBytes, want, p.OffsetBytes, have)}
 		}
 		first, last := ext.ChunkRange(i, p.OffsetBytes, want)
-		_, begin, _ := ext.ChunkSpan(first)
-		_, lastOff, lastLen := ext.ChunkSpan(last - 1)
+		off, length := ext.StoredRange(first, last)
 		out[j] = chunkSpan{
-			first: first, last: last, off: begin, len: lastOff + int64(lastLen) - begin,
-			skip: pl.OffsetBytes + p.OffsetBytes - begin, want: want,
+			plane: i, first: first, last: last, off: off, len: length,
+			skip: p.OffsetBytes % sums.ChunkBytes, want: want,
 		}
 	}
 	return out, nil
