@@ -76,9 +76,7 @@ func (s *Store) release() error {
 	var errs []error
 	ctx, cancel := context.WithTimeout(context.Background(), s.o.CallTimeout)
 	defer cancel()
-	if s.reader != nil {
-		errs = append(errs, s.reader.Close(ctx))
-	}
+	errs = append(errs, s.paths.close(ctx))
 	errs = append(errs, s.closeWriters())
 	if s.idx != nil {
 		failed := s.idx.Err() != nil // said in health; what it leaves behind lets go of its lock

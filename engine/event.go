@@ -30,6 +30,7 @@ const (
 	EventIndexTrouble                         // the index' background work fails
 	EventSyncFailed                           // a sync failed; what it covered is withdrawn
 	EventSegmentLost                          // the file of a segment with live blocks is gone
+	EventPathDemoted                          // a path returned wrong bytes and is not used any more
 )
 
 var eventNames = map[EventKind]string{
@@ -38,7 +39,7 @@ var eventNames = map[EventKind]string{
 	EventStrangeFile: "strange-file", EventQuarantine: "quarantine", EventQuarantineStorm: "quarantine-storm",
 	EventEvict: "evict", EventDiffers: "differs", EventEpoch: "epoch", EventLayoutNear: "layout-near",
 	EventIndexTrouble: "index-trouble", EventSyncFailed: "sync-failed",
-	EventSegmentLost: "segment-lost",
+	EventSegmentLost: "segment-lost", EventPathDemoted: "path-demoted",
 }
 
 func (k EventKind) String() string {

@@ -139,10 +139,11 @@ func (g *getBatch) round(ctx context.Context, flights []*flight) {
 		items[i].Tag, items[i].Done, items[i].WaitForDevice, items[i].OffHeap = i, done, true, true
 	}
 	g.s.o.private.points("read:acquired")
+	path := g.s.paths.use()
 	g.s.count.fetches.Add(int64(len(reading)))
 	// The memory belongs to the reader until it answers, so the call does not
 	// end with the caller's context; see readInto.
-	_ = g.s.readBatch(context.WithoutCancel(ctx), items)
+	_ = g.s.readBatch(context.WithoutCancel(ctx), path, items)
 }
 
 // itemDone takes the answer for one item. The last one of a fetch verifies

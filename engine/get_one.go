@@ -82,8 +82,8 @@ func (g *getBatch) readRanges(ctx context.Context, w *want) error {
 	rest, verified := buf.Bytes(), int64(0)
 	for j, sp := range spans {
 		bufs[j], rest = rest[:sp.len], rest[alignUp(sp.len):]
-		err := g.s.retryCorrupt(w.corrupt, func() error {
-			return g.readChunks(ctx, bufs[j], ext, w.found.entry.Extent, sp)
+		err := g.s.retryCorrupt(w.corrupt, func(path *ioPath) error {
+			return g.readChunks(ctx, path, bufs[j], ext, w.found.entry.Extent, sp)
 		})
 		if err != nil {
 			return err
@@ -97,8 +97,8 @@ func alignUp(n int64) int64 { return (n + disk.PageBytes - 1) &^ (disk.PageBytes
 
 func (g *getBatch) readHeader(ctx context.Context, w *want) (ext *disk.Extent, err error) {
 	k, e := g.keys[w.i], w.found.entry
-	err = g.s.retryCorrupt(w.corrupt, func() error {
-		buf, err := g.s.rawRead(ctx, g.s.pool.Get, e.Extent, 0, int64(e.HeaderPages)*disk.PageBytes)
+	err = g.s.retryCorrupt(w.corrupt, func(path *ioPath) error {
+		buf, err := g.s.rawRead(ctx, path, g.s.pool.Get, e.Extent, 0, int64(e.HeaderPages)*disk.PageBytes)
 		if err != nil {
 			return err
 		}
@@ -111,8 +111,8 @@ func (g *getBatch) readHeader(ctx context.Context, w *want) (ext *disk.Extent, e
 	return ext, err
 }
 
-func (g *getBatch) readChunks(ctx context.Context, p []byte, ext *disk.Extent, e index.Extent, sp chunkSpan) error {
-	if err := g.s.readInto(ctx, p, e, int64(e.HeaderPages)*disk.PageBytes+sp.off); err != nil {
+func (g *getBatch) readChunks(ctx context.Context, path *ioPath, p []byte, ext *disk.Extent, e index.Extent, sp chunkSpan) error {
+	if err := g.s.readInto(ctx, path, p, e, int64(e.HeaderPages)*disk.PageBytes+sp.off); err != nil {
 		return err
 	}
 	return g.s.verifyChunks(ext, e, p, sp.off, sp.first, sp.last)

@@ -304,12 +304,9 @@ func (s *Store) openVolume() error {
 	if names := v.Strange(); len(names) > 0 {
 		s.event(EventStrangeFile, "%d files under segments/ are not the store's (%s …); they stay", len(names), names[0])
 	}
-	s.readerPool = aligned.NewPool(max(64*mib, 4*s.o.MaxBlockBytes))
-	r, err := disk.NewPreadReader(disk.PreadOptions{Workers: s.o.ReadWorkers, Pool: s.readerPool})
-	if err != nil {
+	if err := s.openPaths(); err != nil {
 		return fmt.Errorf("engine: reader: %w", err)
 	}
-	s.reader = r
 	if !s.o.ReadOnly {
 		if err := s.fs.MkdirAll(quarantineDir); err != nil {
 			return fmt.Errorf("engine: make %s: %w", quarantineDir, err)

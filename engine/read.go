@@ -27,12 +27,12 @@ func (s *Store) tryBuffer(_ context.Context, sizeBytes int) (*aligned.Buffer, er
 
 // rawRead reads n bytes of an extent from byte offset off into a buffer of
 // the store.
-func (s *Store) rawRead(ctx context.Context, take takeBuffer, e index.Extent, off, n int64) (*aligned.Buffer, error) {
+func (s *Store) rawRead(ctx context.Context, path *ioPath, take takeBuffer, e index.Extent, off, n int64) (*aligned.Buffer, error) {
 	buf, err := take(ctx, int(n))
 	if err != nil {
 		return nil, err
 	}
-	if err := s.readInto(ctx, buf.Bytes()[:n], e, off); err != nil {
+	if err := s.readInto(ctx, path, buf.Bytes()[:n], e, off); err != nil {
 		buf.Free()
 		return nil, err
 	}
@@ -43,17 +43,20 @@ func (s *Store) rawRead(ctx context.Context, take takeBuffer, e index.Extent, of
 // extent. The memory belongs to the reader until it answers, so the call is
 // not bounded by the caller's context: who wants to leave earlier leaves the
 // operation (see run).
-func (s *Store) readInto(ctx context.Context, p []byte, e index.Extent, off int64) error {
+func (s *Store) readInto(ctx context.Context, path *ioPath, p []byte, e index.Extent, off int64) error {
 	h, err := s.vol.Acquire(e.Address.Segment)
 	if err != nil {
 		return err
 	}
 	defer h.Release()
+	if path.dropsCache {
+		_ = h.File(false).DropCache(e.Address.Offset()+off, int64(len(p))) // a hint
+	}
 	items := []tiers.Item{{
 		File: h, Offset: e.Address.Offset() + off, Length: len(p),
 		Spans: [][]byte{p}, OffHeap: true, WaitForDevice: true,
 	}}
-	err = s.readBatch(context.WithoutCancel(ctx), items)
+	err = s.readBatch(context.WithoutCancel(ctx), path, items)
 	if err == nil {
 		err = items[0].Err
 	}
@@ -63,10 +66,10 @@ func (s *Store) readInto(ctx context.Context, p []byte, e index.Extent, off int6
 	return err
 }
 
-// readBatch hands reads to the reader. Their segments are held open.
-func (s *Store) readBatch(ctx context.Context, items []tiers.Item) error {
+// readBatch hands reads to a path. Their segments are held open.
+func (s *Store) readBatch(ctx context.Context, path *ioPath, items []tiers.Item) error {
 	s.o.private.points("read:acquired")
-	return s.reader.ReadBatch(ctx, items)
+	return s.paths.read(ctx, path, items)
 }
 
 func (s *Store) corruptAt(e index.Extent, off int64, reason string, err error) error {
@@ -137,15 +140,15 @@ func (s *Store) readExtent(ctx context.Context, take takeBuffer, e index.Extent)
 
 // readExtentAgain is readExtent; again says that a first read did not verify.
 func (s *Store) readExtentAgain(ctx context.Context, take takeBuffer, e index.Extent, again bool) (img *image, err error) {
-	err = s.retryCorrupt(again, func() error {
-		img, err = s.readExtentOnce(ctx, take, e)
+	err = s.retryCorrupt(again, func(path *ioPath) error {
+		img, err = s.readExtentOnce(ctx, path, take, e)
 		return err
 	})
 	return img, err
 }
 
-func (s *Store) readExtentOnce(ctx context.Context, take takeBuffer, e index.Extent) (*image, error) {
-	buf, err := s.rawRead(ctx, take, e, 0, e.Bytes())
+func (s *Store) readExtentOnce(ctx context.Context, path *ioPath, take takeBuffer, e index.Extent) (*image, error) {
+	buf, err := s.rawRead(ctx, path, take, e, 0, e.Bytes())
 	if err != nil {
 		return nil, err
 	}
@@ -170,21 +173,38 @@ func (s *Store) verifyWhole(buf *aligned.Buffer, e index.Extent) (*image, error)
 }
 
 // retryCorrupt repeats a read whose bytes did not verify; again says that
-// there was one before that.
-func (s *Store) retryCorrupt(again bool, read func() error) (err error) {
+// there was one before that. What a path returns wrong to the last is tried
+// by the others: if one of them brings it, it is the path that is bad and not
+// the block.
+func (s *Store) retryCorrupt(again bool, read func(*ioPath) error) error {
+	path := s.paths.use()
 	tries := 0
 	if again {
 		tries = 1
 		s.count.rereads.Add(1)
 	}
-	for err = read(); errors.Is(err, ErrCorrupt); err = read() {
+	err := read(path)
+	for ; errors.Is(err, ErrCorrupt); err = read(path) {
 		if tries++; tries >= readTriesMax {
-			return err
+			break
 		}
 		s.count.rereads.Add(1)
 	}
 	if err == nil && tries > 0 && !again {
 		s.count.rereadsSaved.Add(1)
+	}
+	if !errors.Is(err, ErrCorrupt) {
+		return err
+	}
+	for _, other := range s.paths.others(path) {
+		s.count.rereads.Add(1)
+		if read(other) == nil {
+			s.demotePath(path, other.name, err)
+			if !again {
+				s.count.rereadsSaved.Add(1)
+			}
+			return nil
+		}
 	}
 	return err
 }

@@ -51,7 +51,16 @@ type Stats struct {
 	// brought: of unknown layout, moved meanwhile, or not verified at first.
 	Fetches, FetchedBytes    int64
 	StraightBytes, ReadAlone int64
-	PathRead, PathReason     string
+	// PathRead is the path of reads, PathReason why there is no direct I/O if
+	// there is none. Paths are all that may be used, the preferred one first.
+	PathRead, PathReason string
+	Paths                []PathState
+	PathsDemoted         int
+	// ReadsInFlight are with the readers now. ReadBusy is the time during which
+	// there were any, and ReadDepth the sum of the times of all: between two
+	// moments the mean depth is the growth of ReadDepth over that of ReadBusy.
+	ReadsInFlight       int
+	ReadBusy, ReadDepth time.Duration
 }
 
 // WriteAmplification is the bytes written to segments, log and index for each
@@ -130,7 +139,13 @@ func (s *Store) fillDisk(ctx context.Context, out *Stats) {
 	out.DiskBytesMax = s.count.diskBytesMax.Load()
 	i := s.idx.Stats(ctx)
 	out.IndexWrittenBytes, out.IndexErrors = i.WrittenBytes, i.BackgroundErrors
-	out.PathRead = s.reader.Name()
+	out.PathRead, out.Paths = s.paths.use().name, s.paths.states()
+	for _, p := range out.Paths {
+		if p.Demoted != "" {
+			out.PathsDemoted++
+		}
+	}
+	out.ReadsInFlight, out.ReadBusy, out.ReadDepth = s.paths.meter.read()
 	out.PathReason = s.vol.DirectRefusal()
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/sealstone/sealstone/internal/aligned"
 	"github.com/sealstone/sealstone/internal/sums"
 	"github.com/sealstone/sealstone/internal/vfs"
-	"github.com/sealstone/sealstone/tiers"
 	"github.com/sealstone/sealstone/tiers/disk"
 	"github.com/sealstone/sealstone/wal"
 )
@@ -32,7 +31,7 @@ type Store struct {
 	log          *wal.Log
 	idx          *index.DB
 	vol          *disk.Volume
-	reader       tiers.Reader
+	paths        ioPaths
 	pool         *aligned.Pool
 	readerPool   *aligned.Pool // bounce buffers of the reader
 	memory       memoryMap     // handed out by NewBuffer
