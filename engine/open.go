@@ -68,7 +68,7 @@ func newStore(dir string, o Options) *Store {
 	s.ghost.enabled = o.Admission == AdmitSecondTouch
 	s.budget.perDay = o.WriteBudgetBytesPerDay
 	s.pool = aligned.NewPool(o.MaxInflightBytes)
-	s.movePool = aligned.NewPool(4*o.MaxBlockBytes + 8*mib) // two extents with padding, rounded up to powers of two
+	s.movePool = aligned.NewPool(3*o.MaxBlockBytes + 8*mib) // two extents with padding, rounded up by an eighth
 	s.health.changed = func(h Health) {
 		s.event(EventHealth, "health is now %s %v", h.State, h.Reasons)
 	}

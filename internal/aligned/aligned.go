@@ -2,7 +2,8 @@
 // for memory that the kernel or a device may still write to after the caller
 // gave up: the garbage collector neither moves nor frees nor scans them.
 //
-// [Alloc] maps one buffer; a [Pool] recycles them under a byte limit.
+// [Alloc] maps one buffer; a [Pool] cuts them from slabs of huge pages under a
+// byte limit.
 package aligned
 
 import (
@@ -18,8 +19,8 @@ const (
 	// PageBytes is what every buffer is at least aligned to, and the unit
 	// that sizes are rounded up to (the system's page, if that is larger).
 	PageBytes = 4 << 10
-	// HugePageBytes: buffers of at least this size are aligned to it, and
-	// the kernel is asked for huge pages.
+	// HugePageBytes: what Alloc maps of at least this size is aligned to it,
+	// and so are slabs; the kernel is asked for huge pages.
 	HugePageBytes = 2 << 20
 	// maxAllocBytes keeps the rounding from overflowing.
 	maxAllocBytes = math.MaxInt >> 2
@@ -53,9 +54,10 @@ func DoubleFrees() uint64 { return doubleFrees.Load() }
 // Buffer is memory that belongs to one owner until Free. The methods of a nil
 // Buffer do nothing; Free may be called concurrently.
 type Buffer struct {
-	mem  []byte // whole pages
-	size int    // as asked for
+	mem  []byte // as long as asked for, with a capacity of whole pages
 	pool *Pool  // nil: mapped by Alloc
+	slab *slab  // of the pool
+	site *site  // nil: not recorded
 	free atomic.Bool
 }
 
@@ -70,7 +72,7 @@ func Alloc(sizeBytes int) (*Buffer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("aligned: map %d bytes: %w", sizeBytes, err)
 	}
-	return &Buffer{mem: mem, size: sizeBytes}, nil
+	return &Buffer{mem: mem[:sizeBytes]}, nil
 }
 
 // Bytes is the memory: as long as was asked for, with a capacity of whole
@@ -81,7 +83,7 @@ func (b *Buffer) Bytes() []byte {
 	if b == nil || b.free.Load() {
 		return nil
 	}
-	return b.mem[:b.size]
+	return b.mem
 }
 
 // Free gives the memory back, to its pool or to the kernel. Only the first
@@ -95,7 +97,7 @@ func (b *Buffer) Free() {
 		return
 	}
 	if b.pool != nil {
-		b.pool.put(b.mem)
+		b.pool.put(b)
 		return
 	}
 	unmapMemory(b.mem)

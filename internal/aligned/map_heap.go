@@ -2,7 +2,13 @@
 
 package aligned
 
-import "unsafe"
+import (
+	"errors"
+	"unsafe"
+)
+
+// canReturn: only a whole slab can be left to the garbage collector.
+const canReturn = false
 
 // mapMemory is a slice of the Go heap, larger than asked for and cut to the
 // alignment; the heap does not move.
@@ -17,3 +23,16 @@ func mapMemory(sizeBytes int) ([]byte, error) {
 
 // unmapMemory leaves it to the garbage collector.
 func unmapMemory([]byte) {}
+
+func adviseSmall([]byte) {}
+
+func adviseHuge([]byte) {}
+
+func thpRefusal() string { return "huge pages are asked for on Linux only" }
+
+func mapHugeTLB(int) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+// populate: the heap is there already.
+func populate([]byte) (bool, error) { return true, nil }
+
+func returnPages([]byte) error { return errors.ErrUnsupported }

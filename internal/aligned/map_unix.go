@@ -8,6 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// canReturn: pages can be given back while their addresses stay.
+const canReturn = true
+
 // mapMemory maps sizeBytes, a multiple of unitBytes, of zeros. Large mappings are placed
 // on a huge page's boundary, for which the kernel does not care by itself
 // before Linux 6.7: more is mapped, and the edges are given back.

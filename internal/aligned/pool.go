@@ -2,53 +2,63 @@ package aligned
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math/bits"
 	"sync"
+	"time"
 )
 
-// Pool recycles buffers in size classes, powers of two from PageBytes (or the system's page) up, and
-// keeps what it holds (in use and cached together) within a limit. Memory is
-// not zeroed between owners. Requests that find no room wait in the order of
-// their arrival. It is safe for concurrent use; the methods of a nil Pool
-// answer ErrClosed or zeros.
+// Pool cuts buffers from slabs: large mappings, on huge pages where they can
+// be had. A buffer takes its size rounded up by at most an eighth, to whole
+// pages, and begins at a multiple of at least PageBytes; neighbours that come
+// free grow together again. Pages are filled in when they are first given out,
+// not at the first access, so that no fault falls into the I/O; memory is not
+// zeroed between owners.
+//
+// What is given out and what is kept for the next request together stay within
+// the limit: where the free rest is in pieces that do not fit, it goes back to
+// the kernel, page by page if need be. What was not needed for a while goes
+// back as well, down to a low-water mark. Requests that find no room wait in
+// the order of their arrival, so that none is overtaken for ever, large or
+// small. A Pool is safe for concurrent use; the methods of a nil Pool answer
+// ErrClosed or zeros.
+//
+// A freed buffer's addresses may get other pages behind them. Who registers
+// memory with the kernel or a device must hold the buffer as long.
 type Pool struct {
+	o          Options
+	slabBytes  int
+	kind       Huge   // of slabs to come, but for hugetlb
+	hugeReason string // why there is no better kind
+	nodes      int
+
 	mu         sync.Mutex
-	limitBytes int64
+	slabs      []*slab
 	inUseBytes int64
 	inUseCount int64
-	// cachedBytes and cached are the free buffers, by class.
+	// cachedBytes are warm pages that no buffer takes.
 	cachedBytes int64
-	cached      [maxClasses][][]byte
-	waiters     []*waiter
-	closed      bool
+	// peakBytes is the most in use since the last look for idle memory.
+	peakBytes int64
+	idle      *time.Timer // nil: never armed
+	armed     bool
+	waiters   []*waiter
+	live      map[*Buffer]struct{} // with RecordSites
+	count     counters
+	closed    bool
 }
 
-// maxClasses bounds the class of maxAllocBytes.
-const maxClasses = 64
+// errNoRoom: the request has to wait.
+var errNoRoom = errors.New("aligned: no room now")
 
-// waiter is a request for room. One that found none has a channel, which is
-// closed, with done set, once the room is taken in its name or the pool
-// closed.
+// waiter is a request for room. Its channel is closed, with done set, once the
+// room is taken in its name or the pool closed.
 type waiter struct {
-	class      int
-	classBytes int64
-	ready      chan struct{}
-	mem        []byte // recycled, or nil: to be mapped
-	err        error
-	done       bool
-}
-
-// NewPool makes a pool that holds at most limitBytes.
-func NewPool(limitBytes int64) *Pool { return &Pool{limitBytes: limitBytes} }
-
-// classOf is the class of a size and how many bytes its buffers have.
-func classOf(sizeBytes int) (class int, classBytes int64) {
-	if sizeBytes <= unitBytes {
-		return 0, int64(unitBytes)
-	}
-	class = bits.Len(uint(sizeBytes-1)) - bits.Len(uint(unitBytes-1))
-	return class, int64(unitBytes) << class
+	pages, node int
+	ready       chan struct{}
+	r           run
+	err         error
+	done        bool
 }
 
 // Get takes a buffer of at least sizeBytes; Bytes is as long as asked for.
@@ -57,113 +67,147 @@ func classOf(sizeBytes int) (class int, classBytes int64) {
 // fails with ErrTooLarge at once. It may also fail with ErrClosed,
 // ErrInvalidSize, or the kernel's error.
 func (p *Pool) Get(ctx context.Context, sizeBytes int) (*Buffer, error) {
-	w, err := p.take(sizeBytes, true)
+	r, w, err := p.take(sizeBytes, true)
 	if err != nil {
 		return nil, err
 	}
-	if w.ready == nil { // no need to wait
-		return p.deliver(w, sizeBytes)
+	if w == nil {
+		return p.deliver(r, sizeBytes)
 	}
 	select {
 	case <-w.ready:
-		return p.deliver(w, sizeBytes)
 	case <-ctx.Done():
+		if p.leave(w) {
+			return nil, fmt.Errorf("%w: %d bytes, limit %d: %w", ErrExhausted, sizeBytes, p.o.LimitBytes, context.Cause(ctx))
+		}
+		// The room came at the same time.
 	}
-	if p.leave(w) {
-		return nil, fmt.Errorf("%w: %d bytes, limit %d: %w", ErrExhausted, sizeBytes, p.limitBytes, context.Cause(ctx))
+	if w.err != nil {
+		return nil, w.err
 	}
-	return p.deliver(w, sizeBytes) // the room came at the same time
+	return p.deliver(w.r, sizeBytes)
 }
 
 // TryGet is Get without waiting: without room, or with others waiting for it,
 // it fails with ErrExhausted.
 func (p *Pool) TryGet(sizeBytes int) (*Buffer, error) {
-	w, err := p.take(sizeBytes, false)
+	r, _, err := p.take(sizeBytes, false)
 	if err != nil {
 		return nil, err
 	}
-	return p.deliver(w, sizeBytes)
+	return p.deliver(r, sizeBytes)
 }
 
 // take takes room at once, or else queues (with wait).
-func (p *Pool) take(sizeBytes int, wait bool) (*waiter, error) {
+func (p *Pool) take(sizeBytes int, wait bool) (run, *waiter, error) {
 	if p == nil {
-		return nil, ErrClosed
+		return run{}, nil, ErrClosed
 	}
 	if sizeBytes < 1 || sizeBytes > maxAllocBytes {
-		return nil, fmt.Errorf("%w: %d bytes", ErrInvalidSize, sizeBytes)
+		return run{}, nil, fmt.Errorf("%w: %d bytes", ErrInvalidSize, sizeBytes)
 	}
-	class, classBytes := classOf(sizeBytes)
+	pages, node := classPages(sizeBytes), 0
+	if p.nodes > 1 {
+		node = p.o.node()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.closed:
-		return nil, ErrClosed
-	case classBytes > p.limitBytes:
-		return nil, fmt.Errorf("%w: %d bytes take %d, limit %d", ErrTooLarge, sizeBytes, classBytes, p.limitBytes)
+		return run{}, nil, ErrClosed
+	case bytesOf(pages) > p.o.LimitBytes:
+		return run{}, nil, fmt.Errorf("%w: %d bytes take %d, limit %d", ErrTooLarge, sizeBytes, bytesOf(pages), p.o.LimitBytes)
 	}
-	w := &waiter{class: class, classBytes: classBytes}
-	if len(p.waiters) == 0 && p.grant(w) {
-		return w, nil
+	if len(p.waiters) == 0 {
+		if r, err := p.grant(pages, node); !errors.Is(err, errNoRoom) {
+			return r, nil, err
+		}
 	}
 	if !wait {
-		return nil, fmt.Errorf("%w: %d bytes, limit %d", ErrExhausted, sizeBytes, p.limitBytes)
+		return run{}, nil, fmt.Errorf("%w: %d bytes, limit %d", ErrExhausted, sizeBytes, p.o.LimitBytes)
 	}
-	w.ready = make(chan struct{})
+	w := &waiter{pages: pages, node: node, ready: make(chan struct{})}
 	p.waiters = append(p.waiters, w)
-	return w, nil
+	return run{}, w, nil
 }
 
-// grant takes room for w if there is some, with a cached buffer of its class
-// or by giving cached ones of others back to the kernel. p.mu is held.
-func (p *Pool) grant(w *waiter) bool {
-	if p.inUseBytes+w.classBytes > p.limitBytes {
-		return false
+// grant takes a run of pages if the limit leaves room, else it fails with
+// errNoRoom. p.mu is held.
+func (p *Pool) grant(pages, node int) (run, error) {
+	if p.inUseBytes+bytesOf(pages) > p.o.LimitBytes {
+		return run{}, errNoRoom
 	}
-	if n := len(p.cached[w.class]); n > 0 {
-		w.mem = p.cached[w.class][n-1]
-		p.cached[w.class][n-1] = nil
-		p.cached[w.class] = p.cached[w.class][:n-1]
-		p.cachedBytes -= w.classBytes
-	} else {
-		p.trim(p.limitBytes - p.inUseBytes - w.classBytes)
+	s, page, err := p.place(pages, node)
+	if err != nil {
+		return run{}, err
 	}
-	p.inUseBytes += w.classBytes
+	cold := s.take(page, pages)
+	p.inUseBytes += bytesOf(pages)
 	p.inUseCount++
-	w.done = true
-	if w.ready != nil {
-		close(w.ready)
+	p.peakBytes = max(p.peakBytes, p.inUseBytes)
+	p.cachedBytes -= bytesOf(pages - cold)
+	r := run{s: s, page: page, pages: pages}
+	if cold > 0 {
+		p.squeeze(p.o.LimitBytes - p.inUseBytes)
+		spare := max(0, p.o.LimitBytes-p.inUseBytes-p.cachedBytes) / int64(unitBytes)
+		p.cachedBytes += bytesOf(s.fill(&r, int(spare)))
 	}
-	return true
+	return r, nil
 }
 
-// trim unmaps cached buffers, the largest first, until they hold at most
-// keepBytes. p.mu is held.
-func (p *Pool) trim(keepBytes int64) {
-	for class := maxClasses - 1; class >= 0 && p.cachedBytes > keepBytes; class-- {
-		for n := len(p.cached[class]); n > 0 && p.cachedBytes > keepBytes; n-- {
-			unmapMemory(p.cached[class][n-1])
-			p.cached[class][n-1] = nil
-			p.cached[class] = p.cached[class][:n-1]
-			p.cachedBytes -= int64(unitBytes) << class
+// place finds free pages near a node, or maps a slab. p.mu is held.
+func (p *Pool) place(pages, node int) (*slab, int, error) {
+	align := classAlign(pages)
+	for _, s := range p.slabs {
+		if s.node == node {
+			if page, ok := s.find(pages, align); ok {
+				return s, page, nil
+			}
 		}
 	}
+	// Memory of another node is better than to take it from that node.
+	if p.nodes > 1 && p.inUseBytes+p.cachedBytes+bytesOf(pages) > p.o.LimitBytes {
+		for _, s := range p.slabs {
+			if page, ok := s.find(pages, align); ok {
+				return s, page, nil
+			}
+		}
+	}
+	s, err := p.addSlab(pages, node)
+	return s, 0, err
 }
 
-// deliver makes the buffer of a waiter that is done.
-func (p *Pool) deliver(w *waiter, sizeBytes int) (*Buffer, error) {
-	if w.err != nil {
-		return nil, w.err
-	}
-	if w.mem == nil {
-		mem, err := mapMemory(int(w.classBytes))
+// deliver makes the buffer of a run that was granted. Filling in happens here,
+// outside the lock.
+func (p *Pool) deliver(r run, sizeBytes int) (*Buffer, error) {
+	if r.fillTo > r.fillFrom {
+		known, err := p.o.populate(r.s.piece(r.fillFrom, r.fillTo))
 		if err != nil {
-			p.giveBack(w.classBytes)
-			return nil, fmt.Errorf("aligned: map %d bytes: %w", w.classBytes, err)
+			p.give(r.s, r.page, r.pages)
+			return nil, err
 		}
-		w.mem = mem
+		if !known { // then only what is ours may be touched
+			touch(r.bytes())
+		}
+		p.settle(r)
 	}
-	return &Buffer{mem: w.mem, size: sizeBytes, pool: p}, nil
+	b := &Buffer{mem: r.bytes()[:sizeBytes], pool: p, slab: r.s}
+	p.record(b)
+	return b, nil
+}
+
+// settle keeps the books true after filling in more than the run itself.
+func (p *Pool) settle(r run) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.s.settle(r.fillFrom, r.fillTo)
+}
+
+// touch writes to each page, which its owner has not used yet.
+func touch(mem []byte) {
+	for i := 0; i < len(mem); i += PageBytes {
+		mem[i] = 0
+	}
 }
 
 // leave takes w out of the queue; false says that it was served meanwhile.
@@ -187,57 +231,44 @@ func (p *Pool) leave(w *waiter) bool {
 func (p *Pool) serve() {
 	for len(p.waiters) > 0 {
 		w := p.waiters[0]
-		if !p.grant(w) {
+		if w.r, w.err = p.grant(w.pages, w.node); errors.Is(w.err, errNoRoom) {
+			w.err = nil
 			return
 		}
+		w.done = true
+		close(w.ready)
 		p.waiters[0] = nil
 		p.waiters = p.waiters[1:]
 	}
 }
 
-// put takes the memory of a freed buffer back.
-func (p *Pool) put(mem []byte) {
-	class, classBytes := classOf(len(mem))
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		unmapMemory(mem)
-	} else {
-		p.cached[class] = append(p.cached[class], mem)
-		p.cachedBytes += classBytes
-	}
-	p.endUse(classBytes)
+// put takes back the memory of a freed buffer.
+func (p *Pool) put(b *Buffer) {
+	p.forget(b)
+	p.give(b.slab, b.slab.pageOf(b.mem), cap(b.mem)/unitBytes)
 }
 
-// giveBack returns room for which no memory could be mapped.
-func (p *Pool) giveBack(classBytes int64) {
+// give takes a run back and serves who waits for room.
+func (p *Pool) give(s *slab, page, pages int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.endUse(classBytes)
-}
-
-// endUse returns room and serves who waits for it. p.mu is held.
-func (p *Pool) endUse(classBytes int64) {
-	p.inUseBytes -= classBytes
+	s.give(page, pages)
+	p.inUseBytes -= bytesOf(pages)
 	p.inUseCount--
-	p.serve()
-}
-
-// Stats is what the pool holds now, in bytes: given out, cached, and the
-// limit on both together.
-func (p *Pool) Stats() (inUse, cached, limit int64) {
-	if p == nil {
-		return 0, 0, 0
+	p.cachedBytes += bytesOf(pages)
+	if p.closed {
+		p.squeeze(0)
+		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.inUseBytes, p.cachedBytes, p.limitBytes
+	p.serve()
+	p.armIdle()
 }
 
-// Close unmaps what is cached and ends all waiting with ErrClosed. It does
-// not wait: buffers still in use stay valid and are unmapped when they are
-// freed; if there are some it returns ErrLeaked with their number. A second
-// Close answers by what is still in use then.
+// Close returns what is cached to the kernel and ends all waiting with
+// ErrClosed. It does not wait: buffers still in use stay valid and are
+// unmapped when they are freed; if there are some it returns ErrLeaked with
+// their number and bytes and, with RecordSites, where they were taken. A
+// second Close answers by what is still in use then.
 func (p *Pool) Close() error {
 	if p == nil {
 		return nil
@@ -245,14 +276,17 @@ func (p *Pool) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	p.trim(0)
+	p.disarmIdle()
+	p.squeeze(0)
 	for _, w := range p.waiters {
 		w.err, w.done = ErrClosed, true
 		close(w.ready)
 	}
 	p.waiters = nil
 	if p.inUseCount > 0 {
-		return fmt.Errorf("%w: %d of %d bytes together", ErrLeaked, p.inUseCount, p.inUseBytes)
+		return fmt.Errorf("%w: %d of %d bytes together%s", ErrLeaked, p.inUseCount, p.inUseBytes, p.sites())
 	}
 	return nil
 }
+
+func bytesOf(pages int) int64 { return int64(pages) * int64(unitBytes) }

@@ -10,27 +10,9 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
-	"pgregory.net/rapid"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func TestClassOf(t *testing.T) {
-	if unitBytes != PageBytes {
-		t.Skipf("the table is of 4 KiB pages; this system has %d", unitBytes)
-	}
-	for _, c := range []struct {
-		size, class int
-		bytes       int64
-	}{
-		{1, 0, 4096}, {4096, 0, 4096}, {4097, 1, 8192}, {8192, 1, 8192}, {8193, 2, 16384},
-		{1 << 20, 8, 1 << 20}, {1<<20 + 1, 9, 2 << 20},
-	} {
-		if class, bytes := classOf(c.size); class != c.class || bytes != c.bytes {
-			t.Errorf("classOf(%d) = %d, %d, want %d, %d", c.size, class, bytes, c.class, c.bytes)
-		}
-	}
-}
 
 func checkStats(t *testing.T, p *Pool, wantInUse, wantCached int64) {
 	t.Helper()
@@ -65,9 +47,9 @@ func TestPoolRecyclesWithoutZeroing(t *testing.T) {
 	a := mustGet(t, p, 70<<10)
 	a.Bytes()[5] = 7
 	first := &a.Bytes()[0]
-	checkStats(t, p, 128<<10, 0)
+	checkStats(t, p, 72<<10, 0)
 	a.Free()
-	checkStats(t, p, 0, 128<<10)
+	checkStats(t, p, 0, 72<<10)
 	b := mustGet(t, p, 100<<10)
 	defer b.Free()
 	if &b.Bytes()[0] != first || b.Bytes()[5] != 7 {
@@ -78,10 +60,10 @@ func TestPoolRecyclesWithoutZeroing(t *testing.T) {
 	if a.Bytes() != nil {
 		t.Error("a freed handle shows the next owner's bytes")
 	}
-	checkStats(t, p, 128<<10, 0)
+	checkStats(t, p, 104<<10, 0)
 }
 
-func TestPoolTrimsOtherClasses(t *testing.T) {
+func TestPoolMakesOneOfNeighbours(t *testing.T) {
 	p := NewPool(256 << 10)
 	defer mustClose(t, p)
 	for _, b := range []*Buffer{mustGet(t, p, 64<<10), mustGet(t, p, 64<<10), mustGet(t, p, 64<<10)} {
@@ -89,7 +71,10 @@ func TestPoolTrimsOtherClasses(t *testing.T) {
 	}
 	checkStats(t, p, 0, 192<<10)
 	big := mustGet(t, p, 200<<10)
-	checkStats(t, p, 256<<10, 0)
+	checkStats(t, p, 208<<10, 0)
+	if m := p.Memory(); m.Slabs != 1 {
+		t.Errorf("%d slabs", m.Slabs)
+	}
 	big.Free()
 }
 
@@ -208,7 +193,7 @@ func TestPoolClose(t *testing.T) {
 	p := NewPool(64 << 10)
 	a, b := mustGet(t, p, 32<<10), mustGet(t, p, 32<<10)
 	a.Free()
-	c := mustGet(t, p, 20<<10)
+	c := mustGet(t, p, 30<<10)
 	waiting := getAsync(context.Background(), p, 1)
 	waitQueued(p, 1)
 	err := p.Close()
@@ -239,99 +224,50 @@ func TestNilPool(t *testing.T) {
 	mustClose(t, p)
 }
 
-// TestPoolModel compares the pool's books with a list of what is out.
-func TestPoolModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		limit := int64(rapid.IntRange(0, 1<<20).Draw(t, "limit"))
-		p := NewPool(limit)
-		var out []*Buffer
-		var outBytes int64
-		t.Repeat(map[string]func(*rapid.T){
-			"get": func(t *rapid.T) {
-				size := rapid.IntRange(1, 300<<10).Draw(t, "size")
-				_, classBytes := classOf(size)
-				b, err := p.TryGet(size)
-				switch {
-				case classBytes > limit:
-					if !errors.Is(err, ErrTooLarge) {
-						t.Fatalf("TryGet(%d), limit %d: %v", size, limit, err)
-					}
-				case outBytes+classBytes > limit:
-					if !errors.Is(err, ErrExhausted) {
-						t.Fatalf("TryGet(%d), %d of %d out: %v", size, outBytes, limit, err)
-					}
-				case err != nil:
-					t.Fatalf("TryGet(%d), %d of %d out: %v", size, outBytes, limit, err)
-				default:
-					out = append(out, b)
-					outBytes += classBytes
+// TestPoolConcurrent lets more owners ask than there is room for, while idle
+// memory is returned; each marks its buffer and finds the mark again.
+func TestPoolConcurrent(t *testing.T) {
+	p := New(Options{LimitBytes: 6 << 20, IdleInterval: -1, RecordSites: true})
+	done := make(chan struct{})
+	var trimmer, owners sync.WaitGroup
+	trimmer.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				p.trimIdle()
+				if inUse, cached, limit := p.Stats(); inUse+cached > limit {
+					t.Errorf("%d in use and %d cached of %d", inUse, cached, limit)
 				}
-			},
-			"free": func(t *rapid.T) {
-				if len(out) == 0 {
-					t.Skip("nothing is out")
-				}
-				i := rapid.IntRange(0, len(out)-1).Draw(t, "which")
-				_, classBytes := classOf(len(out[i].Bytes()))
-				out[i].Free()
-				outBytes -= classBytes
-				out = append(out[:i], out[i+1:]...)
-			},
-			"": func(t *rapid.T) {
-				inUse, cached, _ := p.Stats()
-				if inUse != outBytes || cached < 0 || inUse+cached > limit {
-					t.Fatalf("in use %d, cached %d, want %d in use, limit %d", inUse, cached, outBytes, limit)
-				}
-			},
-		})
-		for _, b := range out {
-			b.Free()
-		}
-		if err := p.Close(); err != nil {
-			t.Fatal(err)
+				runtime.Gosched()
+			}
 		}
 	})
-}
-
-// TestPoolConcurrent lets more owners ask than there is room for; each marks
-// its buffer and finds the mark again.
-func TestPoolConcurrent(t *testing.T) {
-	p := NewPool(256 << 10)
-	var wg sync.WaitGroup
 	for owner := range 8 {
-		wg.Go(func() {
+		owners.Go(func() {
 			rng := rand.New(rand.NewPCG(1, uint64(owner)))
-			for range 300 {
-				b, err := p.Get(context.Background(), 1+rng.IntN(128<<10))
+			for range 200 {
+				size := 1 + rng.IntN(128<<10)
+				if rng.IntN(4) == 0 {
+					size = 1 + rng.IntN(3<<20)
+				}
+				b, err := p.Get(context.Background(), size)
 				if err != nil {
 					t.Errorf("owner %d: %v", owner, err)
 					return
 				}
-				mem := b.Bytes()
-				mem[0], mem[len(mem)-1] = byte(owner), byte(owner)
-				if inUse, cached, limit := p.Stats(); inUse+cached > limit {
-					t.Errorf("%d in use and %d cached of %d", inUse, cached, limit)
-				}
-				if mem[0] != byte(owner) || mem[len(mem)-1] != byte(owner) {
+				mark(b.Bytes(), uint64(owner))
+				runtime.Gosched()
+				if !marked(b.Bytes(), uint64(owner)) {
 					t.Errorf("owner %d shares its buffer", owner)
 				}
 				b.Free()
 			}
 		})
 	}
-	wg.Wait()
+	owners.Wait()
+	close(done)
+	trimmer.Wait()
 	mustClose(t, p)
-}
-
-func BenchmarkPoolGetFree(b *testing.B) {
-	p := NewPool(64 << 20)
-	defer p.Close()
-	b.ReportAllocs()
-	for b.Loop() {
-		buf, err := p.Get(context.Background(), 1<<20)
-		if err != nil {
-			b.Fatal(err)
-		}
-		buf.Free()
-	}
 }
