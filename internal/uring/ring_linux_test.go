@@ -104,8 +104,7 @@ func offHeap(t testing.TB, n int) []byte {
 
 // iovecs lays an iovec array outside the Go heap.
 func iovecs(t *testing.T, bufs ...[]byte) []Iovec {
-	mem := offHeap(t, len(bufs)*int(unsafe.Sizeof(Iovec{})))
-	out := unsafe.Slice((*Iovec)(unsafe.Pointer(&mem[0])), len(bufs))
+	out := Iovecs(offHeap(t, len(bufs)*IovecBytes))
 	for i, b := range bufs {
 		out[i] = MakeIovec(b)
 	}

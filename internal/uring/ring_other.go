@@ -65,3 +65,18 @@ func (r *Ring) UnregisterBuffers() error { return ErrUnsupported }
 
 // Probe fails with ErrUnsupported.
 func (r *Ring) Probe() (*Operations, error) { return nil, ErrUnsupported }
+
+// Waker ends a wait, of which there are none here.
+type Waker struct{}
+
+// NewWaker fails with ErrUnsupported.
+func NewWaker() (*Waker, error) { return nil, ErrUnsupported }
+
+// Entry answers an entry that nothing takes.
+func (w *Waker) Entry() SQE { return Nop() }
+
+// Wake does nothing.
+func (w *Waker) Wake() {}
+
+// Close does nothing.
+func (w *Waker) Close() {}

@@ -42,14 +42,25 @@ type SQE struct {
 	_        [2]uint64
 }
 
-// Iovec is struct iovec: a piece of memory for OpReadv and OpWritev.
+// Iovec is struct iovec: a piece of memory for OpReadv and OpWritev. The
+// address is a number, so that an array of them may lie outside the Go heap.
 type Iovec struct {
-	Base *byte
-	Len  uint64
+	base uintptr
+	len  uintptr
 }
 
 // MakeIovec is the iovec of p, which lies outside the Go heap or is pinned.
-func MakeIovec(p []byte) Iovec { return Iovec{unsafe.SliceData(p), uint64(len(p))} }
+func MakeIovec(p []byte) Iovec {
+	return Iovec{uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p))}
+}
+
+// IovecBytes is the size of an Iovec.
+const IovecBytes = int(unsafe.Sizeof(Iovec{}))
+
+// Iovecs uses mem, which lies outside the Go heap, as an array.
+func Iovecs(mem []byte) []Iovec {
+	return unsafe.Slice((*Iovec)(unsafe.Pointer(unsafe.SliceData(mem))), len(mem)/IovecBytes)
+}
 
 // Nop does nothing.
 func Nop() SQE { return SQE{op: OpNop, fd: -1} }

@@ -119,91 +119,65 @@ func refuse(p *atomic.Pointer[string], err error) {
 
 // ReadBatch implements tiers.Reader.
 func (p *PreadReader) ReadBatch(ctx context.Context, items []tiers.Item) error {
-	b := &batch{ctx: ctx, done: make(chan struct{}, 1)}
-	return p.run(b, items)
+	return newBatch(ctx, items).run(p)
 }
 
 // WriteBatch implements tiers.ReadWriter by pwrite(2).
 func (p *PreadReader) WriteBatch(items []tiers.Item) error {
-	b := &batch{ctx: context.Background(), write: true, done: make(chan struct{}, 1)}
-	return p.run(b, items)
+	return newWriteBatch(items).run(p)
 }
 
-// run takes a batch from its items to its last answer.
-func (p *PreadReader) run(b *batch, items []tiers.Item) error {
-	b.reqs = make([]request, len(items))
-	valid := 0
-	for i := range items {
-		items[i].N, items[i].Path, items[i].Err = 0, tiers.PathNone, items[i].Check()
-		if items[i].Err == nil {
-			b.reqs[i].init(b, &items[i])
-			valid++
-		}
-	}
-	b.pending.Store(int64(valid))
-	accepted, err := p.submit(b)
-	if err != nil {
-		return tiers.FailAll(items, fmt.Errorf("disk: %s batch: %w", b.op(), err))
-	}
-	b.refuseRest(items, accepted)
-	if valid == 0 {
-		return nil
-	}
-	select {
-	case <-b.done:
-	case <-b.ctx.Done():
-		p.abandon(b)
-		<-b.done
-	}
-	return nil
-}
-
-// submit queues the requests of a batch, starting workers as needed. It
-// answers none: the requests from index accepted on found no room.
-func (p *PreadReader) submit(b *batch) (accepted int, err error) {
+// submit implements queue, but for what went to a ring.
+func (p *PreadReader) submit(b *batch) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return 0, tiers.ErrClosed
+		return tiers.ErrClosed
 	}
 	room := p.queueMax + p.workersMax - p.busy - len(p.queue)
 	for i := range b.reqs {
 		r := &b.reqs[i]
-		if r.item == nil {
+		if r.item == nil || r.onRing {
 			continue
 		}
 		if room <= 0 {
-			return i, nil
+			r.noRoom = true
+			continue
 		}
 		room--
 		r.file.Retain()
-		p.queue = append(p.queue, r)
-		if p.workers < p.workersMax && p.workers-p.busy < len(p.queue) {
-			p.workers++
-			go p.work()
-		} else {
-			p.wake.Signal()
-		}
+		p.push(r)
 	}
-	return len(b.reqs), nil
+	return nil
 }
 
-// abandon gives up what may be given up and takes the unstarted requests out
-// of the queue, so that dead ones do not fill it.
-func (p *PreadReader) abandon(b *batch) {
-	for i := range b.reqs {
-		b.reqs[i].abandon()
+// push queues a request for the next worker, or for a new one. p.mu is held.
+func (p *PreadReader) push(r *request) {
+	p.queue = append(p.queue, r)
+	if p.workers < p.workersMax && p.workers-p.busy < len(p.queue) {
+		p.workers++
+		go p.work()
+	} else {
+		p.wake.Signal()
 	}
+}
+
+// takeOver queues a request that a ring could not serve and whose file it
+// retained. There is always room: the rings bound how many there can be. The
+// reader is not closed before they are.
+func (p *PreadReader) takeOver(r *request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	kept := p.queue[:0]
-	for _, r := range p.queue {
-		if r.state.Load() == stateQueued {
-			kept = append(kept, r)
-		}
-	}
-	clear(p.queue[len(kept):])
-	p.queue = kept
+	p.push(r)
+}
+
+// abandon implements queue: what was given up leaves the queue, so that dead
+// requests do not fill it.
+func (p *PreadReader) abandon(b *batch) {
+	b.abandon()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.queue = dropAbandoned(p.queue)
 }
 
 // work is one worker: it serves requests until the reader is closed and the

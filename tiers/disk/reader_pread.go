@@ -35,7 +35,12 @@ func (p *PreadReader) serve(r *request) {
 		r.finish(path, err)
 		return
 	}
-	out := p.read(r)
+	r.deliver(p.read(r))
+}
+
+// deliver brings the outcome of a read to the spans, if they may still be
+// touched, gives buffer and file back, and answers.
+func (r *request) deliver(out outcome) {
 	claimed := r.claim()
 	if claimed {
 		switch {
@@ -93,7 +98,7 @@ func (p *PreadReader) readDirect(r *request, f vfs.File) outcome {
 	tail := r.length - head
 	out := p.bounce(r.b.ctx, f, r.offset+int64(head), tail, tiers.PathDirect)
 	if out.err == nil {
-		scatter(cutSpans(r.spans, head, r.length), out.data)
+		scatterAt(r.spans, head, out.data)
 		out.buf.Free()
 	}
 	return outcome{path: out.path, err: out.err}
@@ -208,9 +213,17 @@ func cutSpans(spans [][]byte, from, to int) [][]byte {
 }
 
 // scatter copies data over the spans; both have the same length.
-func scatter(spans [][]byte, data []byte) {
+func scatter(spans [][]byte, data []byte) { scatterAt(spans, 0, data) }
+
+// scatterAt copies data over the bytes of the spans from offset from on.
+func scatterAt(spans [][]byte, from int, data []byte) {
 	for _, s := range spans {
-		data = data[copy(s, data):]
+		if from >= len(s) {
+			from -= len(s)
+			continue
+		}
+		data = data[copy(s[from:], data):]
+		from = 0
 	}
 }
 

@@ -1,50 +1,12 @@
 package disk
 
 import (
-	"context"
 	"fmt"
 	"sync/atomic"
 
 	"github.com/sealstone/sealstone/internal/aligned"
 	"github.com/sealstone/sealstone/tiers"
 )
-
-// batch counts the requests of one ReadBatch or WriteBatch that have no
-// answer yet.
-type batch struct {
-	ctx     context.Context
-	write   bool
-	reqs    []request // by item; one without an item was refused as malformed
-	pending atomic.Int64
-	done    chan struct{} // of capacity 1; sent to once, by the last answer
-}
-
-// op is what the batch does, for messages.
-func (b *batch) op() string {
-	if b.write {
-		return "write"
-	}
-	return "read"
-}
-
-// refuseRest answers what no worker will: malformed items, and the requests
-// from index accepted on, which were not queued.
-func (b *batch) refuseRest(items []tiers.Item, accepted int) {
-	for i := range items {
-		switch {
-		case b.reqs[i].item == nil:
-			items[i].Answer(0, tiers.PathNone, fmt.Errorf("disk: %s item %d: %w", b.op(), i, items[i].Err))
-		case i >= accepted:
-			b.reqs[i].refuse(fmt.Errorf("queue is full: %w", tiers.ErrBusy))
-		}
-	}
-}
-
-func (b *batch) answered() {
-	if b.pending.Add(-1) == 0 {
-		b.done <- struct{}{}
-	}
-}
 
 // States of a request. Each leads to exactly one answer, and whoever makes
 // the transition gives it:
@@ -77,9 +39,18 @@ type request struct {
 	pinned   bool // nobody gives it up: spans may be read into
 	suitable bool // spans suit direct I/O but for a tail
 
+	// onRing: a ring takes it, not the pread workers. noRoom: the queue was
+	// full. Both are set while the batch is submitted.
+	onRing, noRoom bool
+	// fd is its direct descriptor, with onRing.
+	fd int
+	// started: it was taken to be served. Whoever serves it owns the field.
+	started bool
+
 	state atomic.Int32
 }
 
+// init fills in a request.
 func (r *request) init(b *batch, it *tiers.Item) {
 	r.b, r.item = b, it
 	r.file, r.offset, r.length, r.spans = it.File, it.Offset, it.Length, it.Spans
@@ -103,11 +74,15 @@ func spansSuitDirect(spans [][]byte) bool {
 
 // start takes the request for a worker; false if it was given up.
 func (r *request) start() bool {
+	if r.started {
+		return true
+	}
 	to := stateRunning
 	if r.pinned {
 		to = statePinned
 	}
-	return r.state.CompareAndSwap(stateQueued, to)
+	r.started = r.state.CompareAndSwap(stateQueued, to)
+	return r.started
 }
 
 // claim takes the right to touch the spans and to answer.
@@ -141,9 +116,6 @@ func (r *request) refuse(err error) {
 // to. A queued request's file is released here, a running one's by its worker
 // when the read has really ended.
 func (r *request) abandon() {
-	if r.item == nil {
-		return // malformed, and answered
-	}
 	if r.state.CompareAndSwap(stateQueued, stateAbandoned) {
 		r.file.Release()
 		r.finish(tiers.PathNone, abandoned(r.b.ctx))

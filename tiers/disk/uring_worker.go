@@ -1,0 +1,271 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/sealstone/sealstone/internal/aligned"
+	"github.com/sealstone/sealstone/internal/uring"
+)
+
+const (
+	// reapBatch is how many completions are worked off before the device
+	// gets new work.
+	reapBatch = 4
+	// maxBusyRetries bounds how often in a row the kernel may have no memory
+	// for a request, or no room for completions.
+	maxBusyRetries = 1000
+	busyPause      = 50 * time.Microsecond
+)
+
+// errRing: a ring did what it must not do.
+var errRing = errors.New("disk: ring is broken")
+
+// ringWorker is a ring and its thread. But for asleep, which belongs to
+// UringReader.mu, everything in it is the thread's own.
+type ringWorker struct {
+	u     *UringReader
+	ring  ring
+	waker *uring.Waker
+	slots []slot
+	free  []int // indices of the slots that hold no request
+	iov   *aligned.Buffer
+
+	// armed: the ring has an entry that reads the waker.
+	armed bool
+	// asleep: it waits in the kernel, or is about to, and has free slots.
+	asleep bool
+	// pushes counts the entries pushed, to tell which of them the kernel
+	// took.
+	pushes uint64
+	// draining: the ring broke; nothing is pushed any more.
+	draining bool
+}
+
+// run is the worker's goroutine. It reports on made whether it has its first
+// ring.
+func (w *ringWorker) run(made chan<- error) {
+	// The ring may only be used by the thread that made it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer w.u.leave(w)
+	err := w.setUp()
+	made <- err
+	for err == nil {
+		err = w.serve()
+		if err != nil {
+			w.giveUp(err)
+		}
+		errClose := w.tearDown()
+		if err == nil {
+			return
+		}
+		if errClose != nil || !w.u.mayRebuild() {
+			return
+		}
+		if err = w.setUp(); err != nil {
+			w.u.broke(err)
+			return
+		}
+		w.u.countRebuilt()
+	}
+}
+
+// setUp makes ring, waker and slots.
+func (w *ringWorker) setUp() (err error) {
+	defer func() {
+		if err != nil {
+			_ = w.tearDown() // a ring that did nothing closes
+		}
+	}()
+	// One entry more than slots: the waker's.
+	if w.ring, err = w.u.open(w.u.depth + 1); err != nil {
+		return err
+	}
+	if w.waker, err = uring.NewWaker(); err != nil {
+		return err
+	}
+	if w.iov, err = aligned.Alloc(w.u.depth * slotIovecs * uring.IovecBytes); err != nil {
+		return err
+	}
+	iov := uring.Iovecs(w.iov.Bytes())
+	w.slots, w.free = make([]slot, w.u.depth), w.free[:0]
+	for i := range w.slots {
+		w.slots[i].iov = iov[i*slotIovecs : (i+1)*slotIovecs]
+		w.free = append(w.free, i)
+	}
+	w.armed, w.draining, w.pushes = false, false, 0
+	w.u.mu.Lock()
+	w.u.modes = w.ring.Modes()
+	w.u.mu.Unlock()
+	return nil
+}
+
+// tearDown gives ring, waker and slots back. Nothing is in flight.
+func (w *ringWorker) tearDown() error {
+	var err error
+	if w.ring != nil {
+		err = w.ring.Close()
+	}
+	if err != nil {
+		// The kernel may still write to the waker's buffer.
+		w.u.broke(err)
+		return err
+	}
+	if w.waker != nil {
+		w.waker.Close()
+	}
+	w.iov.Free()
+	w.ring, w.waker, w.iov, w.slots = nil, nil, nil, nil
+	return nil
+}
+
+// serve works until the reader is closed and nothing is left to do (nil), or
+// until the ring breaks.
+func (w *ringWorker) serve() error {
+	var taken [maxSubmitBatch]*request
+	for {
+		n, state := w.take(taken[:w.u.submitBatch])
+		if state == tookLast {
+			return w.disarm()
+		}
+		for i, r := range taken[:n] {
+			taken[i] = nil
+			w.begin(r)
+		}
+		if err := w.enter(state == tookNone); err != nil {
+			return err
+		}
+		if err := w.reap(reapBatch); err != nil {
+			return err
+		}
+	}
+}
+
+// What take found.
+type tookState int
+
+const (
+	tookSome tookState = iota
+	tookNone           // but there are requests in flight: wait for them
+	tookLast           // and there never will be: the reader is closed
+)
+
+// take takes a few requests from the queue, as many as are this ring's share
+// of what is to do: each ring shall have some, so that what Done does is
+// spread over the threads. With nothing in flight it waits.
+func (w *ringWorker) take(into []*request) (int, tookState) {
+	u := w.u
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	w.asleep = false
+	for {
+		used := len(w.slots) - len(w.free)
+		share := (len(u.queue) + int(u.inFlight.Load()) + len(u.workers) - 1) / len(u.workers)
+		n := max(min(len(into), len(u.queue), len(w.free), share-used), 0)
+		if n > 0 {
+			copy(into, u.queue[:n])
+			clear(u.queue[:n])
+			u.queue = u.queue[n:]
+			u.inFlight.Add(int64(n))
+			return n, tookSome
+		}
+		if used > 0 {
+			u.wakeFor(len(u.queue)) // what is left is others' share
+			w.asleep = len(w.free) > 0
+			return 0, tookNone
+		}
+		if u.closed {
+			return 0, tookLast
+		}
+		u.idle++
+		u.wake.Wait()
+		u.idle--
+	}
+}
+
+// enter hands the pushed entries to the kernel and, with wait, waits for a
+// completion or for the waker.
+func (w *ringWorker) enter(wait bool) error {
+	min := 0
+	if wait {
+		min = 1
+		if !w.armed {
+			if w.armed = w.push(w.waker.Entry().WithUserData(wakerData)); !w.armed {
+				return fmt.Errorf("%w: no room for the waker", errRing)
+			}
+		}
+	}
+	for try := 0; ; try++ {
+		err := w.ring.Enter(min, 0)
+		switch {
+		case err == nil && w.ring.Pending() == 0:
+			return nil
+		case err != nil && !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.EBUSY):
+			return fmt.Errorf("%w: %w", errRing, err)
+		case try >= maxBusyRetries:
+			return fmt.Errorf("%w: the kernel took none of %d entries %d times: %v", errRing, w.ring.Pending(), try, err)
+		}
+		time.Sleep(busyPause)
+		if w.ring.InFlight() > 0 {
+			return nil // taking completions makes room; then it comes back
+		}
+	}
+}
+
+// reap works off up to most completions.
+func (w *ringWorker) reap(most int) error {
+	for range most {
+		c, ok := w.ring.Next()
+		if !ok {
+			return nil
+		}
+		if err := w.complete(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// complete brings a completion to its request.
+func (w *ringWorker) complete(c uring.CQE) error {
+	if c.UserData == wakerData && w.armed {
+		w.armed = false
+		return nil
+	}
+	i, generation := int(uint32(c.UserData)), uint32(c.UserData>>32)
+	if i >= len(w.slots) || w.slots[i].r == nil || w.slots[i].generation != generation {
+		return fmt.Errorf("%w: a completion of %#x, which is no request's", errRing, c.UserData)
+	}
+	w.advance(i, c.Res)
+	return nil
+}
+
+// disarm ends the read of the waker; then nothing is in flight.
+func (w *ringWorker) disarm() error {
+	if w.armed {
+		w.waker.Wake()
+	}
+	for w.armed {
+		if err := w.enter(true); err != nil {
+			return err
+		}
+		if err := w.reap(1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// push puts an entry into the ring, which has room for one of each slot and
+// one of the waker.
+func (w *ringWorker) push(e uring.SQE) bool {
+	ok := w.ring.Push(e)
+	if ok {
+		w.pushes++
+	}
+	return ok
+}
