@@ -81,10 +81,17 @@ func writeFull(f vfs.File, p []byte, off int64) error {
 // It waits until these have ended, so that no unwritten hole precedes a
 // durable extent, then syncs the file. A failed sync poisons the Writer and
 // is never repeated: the system may have dropped the pages and call the next
-// sync a success.
+// sync a success. A sealed segment is synced: a Seal that came first is no
+// error, as who syncs cannot know of it.
 func (w *Writer) Sync() error {
 	w.syncMu.Lock()
 	defer w.syncMu.Unlock()
+	w.mu.Lock()
+	sealed := w.sealed
+	w.mu.Unlock()
+	if sealed {
+		return nil
+	}
 	if err := w.sync(); err != nil {
 		return fmt.Errorf("disk: sync segment: %w", err)
 	}

@@ -265,13 +265,35 @@ func TestWriterMisuse(t *testing.T) {
 		t.Error("an id was used twice")
 	}
 	must(t, w.Seal(w.Entries()))
-	for _, err := range []error{w.Seal(nil), w.Sync(), w.WriteAt(1, pageBytes)} {
+	for _, err := range []error{w.Seal(nil), w.WriteAt(1, pageBytes)} {
 		if !errors.Is(err, ErrInvalid) {
 			t.Errorf("after sealing: %v, want %v", err, ErrInvalid)
 		}
 	}
 	must(t, w.Close())
 	must(t, w.Close())
+}
+
+// TestSyncMeetsSeal: a sync that comes too late for an unsynced segment, as
+// somebody sealed it, is none that failed; one of a segment given up is.
+func TestSyncMeetsSeal(t *testing.T) {
+	v := openTestVolume(t, testOptions(vfs.NewMem()))
+	for id, end := range map[uint64]func(*Writer) error{
+		1: func(w *Writer) error { return w.Seal(w.Entries()) },
+		2: (*Writer).Close,
+	} {
+		w := create(t, v, id)
+		mustPut(t, w, 1, 100)
+		page, _ := w.Reserve(2, 200)
+		must(t, w.Done(page, nil))
+		if !w.Dirty() {
+			t.Fatal("nothing to sync")
+		}
+		must(t, end(w))
+		if err := w.Sync(); id == 1 && err != nil || id == 2 && !errors.Is(err, ErrInvalid) {
+			t.Errorf("sync of segment %d, which has ended: %v", id, err)
+		}
+	}
 }
 
 // TestWriterEntriesSorted: entries come by page, whatever the order in which
