@@ -80,7 +80,10 @@ type VolumeOptions struct {
 	MaxOpenFiles int
 	// Direct is DirectAuto or DirectNever.
 	Direct DirectMode
-	// Pool gives the buffers of scans and probes, of 1 MiB each, and for
+	// Probe is what a Probe of FS found out just now. Nil: the volume does a
+	// quick one itself.
+	Probe *ProbeReport
+	// Pool gives the buffers of scans, of 1 MiB each, and for
 	// writes from memory that does not suit direct I/O. Nil: an own one.
 	Pool *aligned.Pool
 	// MaxBlockBytes is the largest block of the store, 0 for the format's

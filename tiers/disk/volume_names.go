@@ -10,7 +10,6 @@ const (
 	segmentsDir   = "segments"
 	segmentSuffix = ".seg"
 	sidecarSuffix = ".del"
-	probeName     = segmentsDir + "/probe.tmp"
 )
 
 // segmentDir is the directory of a segment: by the low byte of its id, so

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path"
@@ -59,7 +60,9 @@ func (v *Volume) load() error {
 	v.inspectAll()
 	v.setForeignAside()
 	orphans = v.setForeignSidecarsAside(orphans)
-	v.directRefusal = v.probeDirect()
+	if v.directRefusal, err = v.probeDirect(); err != nil {
+		return err
+	}
 	if v.o.ReadOnly {
 		for _, id := range orphans {
 			v.strange = append(v.strange, SidecarName(id))
@@ -74,6 +77,20 @@ func (v *Volume) load() error {
 	return nil
 }
 
+// probeDirect returns why direct I/O is not to be used, or "".
+func (v *Volume) probeDirect() (refusal string, err error) {
+	if v.o.Direct == DirectNever {
+		return "switched off", nil
+	}
+	r := v.o.Probe
+	if r == nil {
+		if r, err = Probe(context.Background(), ProbeOptions{FS: v.o.FS, Quick: true, ReadOnly: v.o.ReadOnly}); err != nil {
+			return "", err
+		}
+	}
+	return r.DirectRefusal(), nil
+}
+
 // list fills segs and strange from the names, and returns the ids of sidecars
 // without a segment.
 func (v *Volume) list() (orphans []uint64, err error) {
@@ -86,9 +103,6 @@ func (v *Volume) list() (orphans []uint64, err error) {
 	}
 	for _, hh := range dirs {
 		name := path.Join(segmentsDir, hh)
-		if name == probeName {
-			continue
-		}
 		if info, err := v.o.FS.Stat(name); err != nil || !info.IsDir || !isDirName(hh) {
 			v.strange = append(v.strange, name)
 			continue
