@@ -23,6 +23,9 @@ var (
 	ErrNoStore = meta.ErrNoStore
 	// ErrUnsupported: the store was written by a newer version.
 	ErrUnsupported = errors.New("engine: unsupported format")
+	// ErrPathRefused: Options.Path names a path that a probe of the directory
+	// did not prove; the message has the probe's reason.
+	ErrPathRefused = errors.New("engine: path refused")
 	// ErrDamaged: a file without which the store cannot be opened is damaged.
 	ErrDamaged = errors.New("engine: store is damaged")
 	// ErrCapacity: the capacity is below what the store needs.

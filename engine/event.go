@@ -31,6 +31,7 @@ const (
 	EventSyncFailed                           // a sync failed; what it covered is withdrawn
 	EventSegmentLost                          // the file of a segment with live blocks is gone
 	EventPathDemoted                          // a path returned wrong bytes and is not used any more
+	EventProbe                                // what the directory can do, at Open
 )
 
 var eventNames = map[EventKind]string{
@@ -39,7 +40,7 @@ var eventNames = map[EventKind]string{
 	EventStrangeFile: "strange-file", EventQuarantine: "quarantine", EventQuarantineStorm: "quarantine-storm",
 	EventEvict: "evict", EventDiffers: "differs", EventEpoch: "epoch", EventLayoutNear: "layout-near",
 	EventIndexTrouble: "index-trouble", EventSyncFailed: "sync-failed",
-	EventSegmentLost: "segment-lost", EventPathDemoted: "path-demoted",
+	EventSegmentLost: "segment-lost", EventPathDemoted: "path-demoted", EventProbe: "probe",
 }
 
 func (k EventKind) String() string {

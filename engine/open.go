@@ -36,8 +36,8 @@ const (
 // until Close.
 //
 // Errors: ErrLocked (a *meta.LockedError that names the owner), ErrCapacity,
-// ErrNoStore, ErrDamaged, ErrUnsupported, ErrInvalid, and those of the file
-// system.
+// ErrNoStore, ErrDamaged, ErrUnsupported, ErrInvalid, ErrPathRefused, and those
+// of the file system.
 func Open(dir string, o Options) (*Store, error) {
 	start := time.Now()
 	o, err := o.withDefaults()
@@ -83,6 +83,10 @@ func (s *Store) open() error {
 		return err
 	}
 	if err := s.planCapacity(); err != nil {
+		return err
+	}
+	var err error
+	if s.probe, err = s.probePaths(); err != nil {
 		return err
 	}
 	if err := s.openVolume(); err != nil {
@@ -214,7 +218,7 @@ func (s *Store) create() error {
 // ours are the names that a store has in its directory.
 var ours = []string{
 	"LOCK", meta.StoreFile, meta.StoreCopyFile, meta.NamespacesFile, meta.NamespacesCopyFile,
-	logDir, indexDir, oldIndexDir, "segments", quarantineDir,
+	logDir, indexDir, oldIndexDir, "segments", quarantineDir, probeFile,
 	"lost+found", // of the file system, where DIR is its root
 }
 
@@ -227,7 +231,7 @@ func (s *Store) checkForeign() error {
 	}
 	var strange []string
 	for _, n := range names {
-		if !slices.Contains(ours, n) && !slices.Contains(ours, trimTemp(n)) {
+		if !isOurs(n) {
 			strange = append(strange, n)
 		}
 	}
@@ -242,6 +246,12 @@ func (s *Store) checkForeign() error {
 	}
 	s.event(EventStrangeFile, "%d names in the store's directory are not the store's (%s …), %d bytes; they count against the capacity and stay", len(strange), strange[0], s.strangeBytes)
 	return nil
+}
+
+// isOurs says whether a name in the directory is one that a store, or a
+// probe of the directory, has there.
+func isOurs(n string) bool {
+	return slices.Contains(ours, n) || slices.Contains(ours, trimTemp(n)) || disk.IsProbeScratch(n)
 }
 
 func trimTemp(n string) string {
@@ -291,10 +301,9 @@ func (s *Store) planCapacity() error {
 }
 
 func (s *Store) openVolume() error {
-	direct := disk.DirectAuto
 	v, err := disk.OpenVolume(disk.VolumeOptions{
 		FS: s.fs, UUID: s.uuid, Key: s.key, SegmentBytes: s.room.segmentBytes,
-		MaxOpenFiles: s.o.MaxOpenFiles, Direct: direct, ReadOnly: s.o.ReadOnly,
+		MaxOpenFiles: s.o.MaxOpenFiles, Probe: s.probe, ReadOnly: s.o.ReadOnly,
 		MaxBlockBytes: min(s.o.MaxBlockBytes, s.room.segmentBytes/2),
 	})
 	if err != nil {

@@ -34,6 +34,9 @@ type Options struct {
 	// SegmentBytes applies when a store is created. The default is
 	// capacity/64, at least max(8 MiB, 2 x MaxBlockBytes), at most 1 GiB.
 	SegmentBytes int64
+	// Path forces a way of moving bytes; see PathChoice. The default, PathAuto,
+	// takes the fastest of those that a probe of the directory proves.
+	Path PathChoice
 	// ReadOnly opens without changing anything in the directory; puts are shed.
 	ReadOnly bool
 	// CreateOnly fails if there is a store; MustExist fails if there is none.
@@ -152,6 +155,10 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.LeaseShare < 0 || o.LeaseShare > 1 || o.MoveShare > 1 {
 		return o, invalidf("LeaseShare %v and MoveShare %v must lie in 0..1", o.LeaseShare, o.MoveShare)
+	}
+	var err error
+	if o.Path, err = ParsePath(string(o.Path)); err != nil {
+		return o, err
 	}
 	if o.CreateOnly && o.MustExist {
 		return o, invalidf("CreateOnly and MustExist exclude each other")

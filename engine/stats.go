@@ -61,6 +61,8 @@ type Stats struct {
 	// moments the mean depth is the growth of ReadDepth over that of ReadBusy.
 	ReadsInFlight       int
 	ReadBusy, ReadDepth time.Duration
+	// Probe is what was found out about the paths at Open; the caller's copy.
+	Probe *ProbeReport
 }
 
 // WriteAmplification is the bytes written to segments, log and index for each
@@ -147,6 +149,7 @@ func (s *Store) fillDisk(ctx context.Context, out *Stats) {
 	}
 	out.ReadsInFlight, out.ReadBusy, out.ReadDepth = s.paths.meter.read()
 	out.PathReason = s.vol.DirectRefusal()
+	out.Probe = s.ProbeReport()
 }
 
 // refreshIndexBytes asks the index how large it is; makeRoom counts with it.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/sealstone/sealstone/engine/index"
@@ -182,7 +181,7 @@ func (v *verifier) strange() {
 	var names []string
 	if all, err := v.s.fs.List("."); err == nil {
 		for _, n := range all {
-			if !slices.Contains(ours, n) && !slices.Contains(ours, trimTemp(n)) {
+			if !isOurs(n) {
 				names = append(names, n)
 			}
 		}

@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sealstone/sealstone/tiers/disk"
+)
+
+// ProbeReport is what the store's directory can do, as far as it was tried.
+type ProbeReport = disk.ProbeReport
+
+// ProbeReport tells what was found out about the directory at Open. The copy
+// is the caller's.
+func (s *Store) ProbeReport() *ProbeReport { return s.probe.Clone() }
+
+// probePaths tries the ways of moving bytes in the store's directory. What is
+// proven is proven now: a report that an earlier Open kept gives figures of
+// speed and nothing else. Errors: ErrPathRefused where Options.Path asks for
+// a path that is not proven.
+func (s *Store) probePaths() (*disk.ProbeReport, error) {
+	stored := s.readProbe()
+	r, err := s.probeOnce(stored == nil)
+	if err == nil && r.SameGround(stored) {
+		r.TakeFigures(stored)
+	} else if err == nil && stored != nil {
+		// Another device, kernel or boot, or another answer of a path.
+		r, err = s.probeOnce(true)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("engine: probe %s: %w", s.dir, err)
+	}
+	if err := s.forcePath(r); err != nil {
+		return nil, err
+	}
+	s.keepProbe(stored, r)
+	s.tellProbe(r)
+	return r, nil
+}
+
+// probeOnce runs a probe. Its scratch file fits the segment that is always
+// kept free for moves.
+func (s *Store) probeOnce(measure bool) (*disk.ProbeReport, error) {
+	return disk.Probe(context.Background(), disk.ProbeOptions{
+		FS: s.fs, Quick: true, ReadOnly: s.o.ReadOnly,
+		Measure:         measure && !s.o.ReadOnly && s.o.Path == PathAuto,
+		MeasureBytesMax: s.room.segmentBytes,
+	})
+}
+
+// forcePath puts the path of Options.Path in the place of the fastest.
+func (s *Store) forcePath(r *disk.ProbeReport) error {
+	if s.o.Path == PathAuto {
+		return nil
+	}
+	name := disk.PathName(s.o.Path)
+	p := r.Path(name)
+	if p.State != disk.PathProven {
+		return fmt.Errorf("%w: %s is %s in %s: %s; leave the choice to the store (%s), or run \"sealstone probe\" there to see what each path needs",
+			ErrPathRefused, name, p.State, s.dir, p.Reason, PathAuto)
+	}
+	r.Chosen, r.ChosenBecause = name, "Options.Path asks for it"
+	return nil
+}
+
+// tellProbe reports what was found in one line, and each warning in another.
+func (s *Store) tellProbe(r *disk.ProbeReport) {
+	s.event(EventProbe, "paths: %s", r.Summary())
+	for _, w := range r.Warnings {
+		s.event(EventProbe, "warning: %s", w)
+	}
+	if p := r.Path(disk.PathBuffered); p.Content {
+		s.health.set("paths", HealthReadOnly, "files do not give back what was written to them (%s): mend or replace the file system, then open the store again", p.Reason)
+	}
+}
