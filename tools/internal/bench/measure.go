@@ -11,20 +11,28 @@ import (
 // measured is what a round, or a worker's part of it, came to.
 type measured struct {
 	wall, cpu     time.Duration
+	ownCPU        time.Duration // part of cpu that is the bench's own
 	calls         replay.Latencies
 	bytes         int64 // of blocks that were answered with OK
 	failed, wrong int64
+	firstErr      error
 	statuses      map[string]int64
+	depth         float64
+	depthSource   string
+	depthJudged   bool // long enough to be held to the depth asked for
 }
 
 // count adds the results of a call on n blocks; an absent one is a failure.
-func (m *measured) count(n int, blockBytes int64, results []replay.Result) {
+func (m *measured) count(n int, blockBytes int64, results []Answer) {
 	for _, r := range results {
 		m.status(r.Status, 1)
 		if r.OK {
 			m.bytes += blockBytes
-		} else {
-			m.failed++
+			continue
+		}
+		m.failed++
+		if m.firstErr == nil {
+			m.firstErr = r.Err
 		}
 	}
 	m.failed += int64(max(0, n-len(results)))
@@ -37,38 +45,31 @@ func (m *measured) status(name string, n int64) {
 	m.statuses[name] += n
 }
 
-func merge(parts []measured) (m measured) {
-	for _, p := range parts {
-		m.calls = append(m.calls, p.calls...)
-		m.bytes += p.bytes
-		m.failed += p.failed
-		m.wrong += p.wrong
-		for k, n := range p.statuses {
-			m.status(k, n)
-		}
+// add takes in a worker's part.
+func (m *measured) add(p measured) {
+	m.calls = append(m.calls, p.calls...)
+	m.ownCPU += p.ownCPU
+	m.bytes += p.bytes
+	m.failed += p.failed
+	m.wrong += p.wrong
+	if m.firstErr == nil {
+		m.firstErr = p.firstErr
 	}
-	return m
+	for k, n := range p.statuses {
+		m.status(k, n)
+	}
 }
 
-func summarise(name string, rounds []measured) Result {
-	r := Result{Workload: name, Statuses: map[string]int64{}}
-	var rate, cpu, calls, p50, p99 []float64
-	for _, m := range rounds {
-		gib := float64(m.bytes) / (1 << 30)
-		rate = append(rate, divide(gib, m.wall.Seconds()))
-		cpu = append(cpu, divide(m.cpu.Seconds(), gib))
-		calls = append(calls, divide(float64(len(m.calls)), m.wall.Seconds()))
-		p50 = append(p50, m.calls.PercentileUS(50))
-		p99 = append(p99, m.calls.PercentileUS(99))
-		r.Failed += m.failed
-		r.Wrong += m.wrong
-		for k, n := range m.statuses {
-			r.Statuses[k] += n
-		}
-	}
-	r.GiBPerSecond, r.CPUSecondsPerGiB, r.CallsPerSecond = median(rate), median(cpu), median(calls)
-	r.P50US, r.P99US = median(p50), median(p99)
-	return r
+func (m *measured) mibPerSecond() float64 {
+	return divide(float64(m.bytes)/(1<<20), m.wall.Seconds())
+}
+
+func (m *measured) cpuPerGiB() float64 {
+	return divide((m.cpu - m.ownCPU).Seconds(), float64(m.bytes)/(1<<30))
+}
+
+func (m *measured) ownCPUPerGiB() float64 {
+	return divide(m.ownCPU.Seconds(), float64(m.bytes)/(1<<30))
 }
 
 func divide(a, b float64) float64 {
@@ -78,16 +79,32 @@ func divide(a, b float64) float64 {
 	return a / b
 }
 
-// median is the middle value, or the mean of the two; to four digits behind
-// the point.
-func median(v []float64) float64 {
+// spread is the median of some figures, the least and the greatest.
+type spread struct{ median, least, most float64 }
+
+func spreadOf(v []float64) spread {
 	if len(v) == 0 {
-		return 0
+		return spread{}
 	}
 	s := slices.Sorted(slices.Values(v))
 	mid := s[len(s)/2]
 	if len(s)%2 == 0 {
 		mid = (mid + s[len(s)/2-1]) / 2
 	}
-	return math.Round(mid*1e4) / 1e4
+	return spread{round4(mid), round4(s[0]), round4(s[len(s)-1])}
+}
+
+// median is the middle value, or the mean of the two; to four digits behind
+// the point.
+func median(v []float64) float64 { return spreadOf(v).median }
+
+func round4(v float64) float64 { return math.Round(v*1e4) / 1e4 }
+
+// each takes a figure from every round.
+func each[T, U any](rounds []T, figure func(T) U) []U {
+	v := make([]U, len(rounds))
+	for i, r := range rounds {
+		v[i] = figure(r)
+	}
+	return v
 }

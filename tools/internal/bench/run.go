@@ -2,127 +2,143 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math/rand/v2"
-	"sync"
-	"sync/atomic"
-	"time"
+	"slices"
 
-	"github.com/sealstone/sealstone/tools/internal/blockgen"
-	"github.com/sealstone/sealstone/tools/internal/replay"
+	"github.com/sealstone/sealstone/tools/internal/fio"
 )
 
-// Run measures the workloads on s, which should be empty and large enough for
-// all rounds: what it evicts or sheds is counted as failed.
-func Run(ctx context.Context, s replay.Store, c Config) (*Report, error) {
-	c, err := c.withDefaults()
+// What makes a run fail although it came to its end.
+var (
+	// ErrIncomplete: a store could not be filled, so there is nothing to read.
+	ErrIncomplete = errors.New("bench: the store is not full")
+	// ErrDepth: the requests in flight were fewer than asked for. The figures
+	// are not those of that depth.
+	ErrDepth = errors.New("bench: the depth was not reached")
+)
+
+// Run measures the workloads. Where the error is ErrDepth there is a report
+// nevertheless.
+func Run(ctx context.Context, c Config) (_ *Report, err error) {
+	c, err = c.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{config: c, store: s}
-	for range c.Concurrency {
-		p, free, err := s.NewBuffer(c.BatchBlocks * int(c.BlockBytes))
-		if err != nil {
-			return nil, fmt.Errorf("bench: make a buffer: %w", err)
-		}
-		defer free()
-		blockgen.New(1).Fill(p, blockgen.Ref{Scope: "bench base"})
-		b.buffers = append(b.buffers, p)
-	}
-	report := &Report{
-		BlockBytes: c.BlockBytes, BatchBlocks: c.BatchBlocks, Concurrency: c.Concurrency,
-		Rounds: c.Rounds, RoundBytes: int64(c.blocks()) * c.BlockBytes,
-	}
-	b.total = int64(len(c.Workloads)*c.Rounds) * int64(c.blocks())
-	for _, name := range c.Workloads {
-		r, err := b.workload(ctx, name)
-		if err != nil {
+	b := &bench{config: c}
+	if c.CompareFio {
+		if b.tool, err = fio.Find(ctx); err != nil {
 			return nil, err
 		}
+	}
+	defer func() { err = errors.Join(err, b.keep(ctx, nil)) }()
+	report := &Report{Setup: c.setup(b.tool)}
+	var shallow error
+	for _, name := range c.Workloads {
+		r, err := b.workload(ctx, name)
+		if err != nil && !errors.Is(err, ErrDepth) {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		shallow = errors.Join(shallow, err)
 		report.Results = append(report.Results, r)
 	}
-	return report, nil
+	return report, shallow
 }
 
 type bench struct {
-	config  Config
-	store   store
-	buffers [][]byte // by worker
-	filled  bool     // the blocks of round 0 are stored
-	done    atomic.Int64
-	total   int64
+	config Config
+	tool   *fio.Tool
+	stages int
+	last   *stage // kept for the next workload
+	notes  []string
 }
 
-// workload runs all rounds of one workload.
-func (b *bench) workload(ctx context.Context, name string) (Result, error) {
-	if name != Offload && !b.filled {
-		if _, err := b.round(ctx, 0, b.put); err != nil {
-			return Result{}, err
-		}
-		b.done.Add(-int64(b.config.blocks()))
+// note is a sentence for the report, once.
+func (b *bench) note(s string) {
+	if !slices.Contains(b.notes, s) {
+		b.notes = append(b.notes, s)
 	}
-	call := map[string]callFunc{Offload: b.put, Onboard: b.get, Match: b.match}[name]
-	var rounds []measured
+}
+
+// workload runs all rounds of one workload, and of fio between them.
+func (b *bench) workload(ctx context.Context, name string) (_ Result, err error) {
+	b.notes = nil
+	b.noteDevice()
+	first, err := b.firstStage(ctx, name)
+	if err != nil {
+		return Result{}, err
+	}
+	yard, err := b.prepare(ctx, name, first)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, yard.close()) }()
+	sum := summary{name: name, config: b.config, path: first.store.Path()}
 	for n := range b.config.Rounds {
-		from := n
-		if name != Offload {
-			from = 0
-		}
-		m, err := b.round(ctx, from, call)
+		s, err := b.stageOf(ctx, name, n)
 		if err != nil {
 			return Result{}, err
 		}
-		rounds = append(rounds, m)
-	}
-	b.filled = true
-	return summarise(name, rounds), nil
-}
-
-// callFunc makes one call on a batch of blocks of a round, with a worker's
-// buffer, and counts what came of it.
-type callFunc func(ctx context.Context, buffer []byte, round int, batch []int, m *measured)
-
-// round runs call over all batches of a round in a random order and ends with
-// a flush, which belongs to the work.
-func (b *bench) round(ctx context.Context, round int, call callFunc) (measured, error) {
-	batches := b.batches(round)
-	parts := make([]measured, b.config.Concurrency)
-	var next atomic.Int64
-	var group sync.WaitGroup
-	cpu, begin := cpuTime(), time.Now()
-	for w := range parts {
-		group.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(batches) {
-					return
-				}
-				call(ctx, b.buffers[w], round, batches[i], &parts[w])
-				b.config.Progress(b.done.Add(int64(len(batches[i]))), b.total)
-			}
-		})
-	}
-	group.Wait()
-	if err := b.store.Flush(ctx); err != nil {
-		return measured{}, fmt.Errorf("bench: flush: %w", err)
-	}
-	m := merge(parts)
-	m.wall, m.cpu = time.Since(begin), cpuTime()-cpu
-	return m, ctx.Err()
-}
-
-// batches shuffles the blocks' batches: reads in the order of the writes would
-// measure the device's read-ahead.
-func (b *bench) batches(round int) [][]int {
-	var all [][]int
-	for first := 0; first < b.config.blocks(); first += b.config.BatchBlocks {
-		batch := make([]int, b.config.BatchBlocks)
-		for i := range batch {
-			batch[i] = first + i
+		m, err := b.round(ctx, s, task{what: name, workload: name, round: n + 1})
+		if err != nil {
+			return Result{}, err
 		}
-		all = append(all, batch)
+		sum.rounds = append(sum.rounds, m)
+		if err := yard.round(ctx, s, &sum); err != nil {
+			return Result{}, err
+		}
 	}
-	random := rand.New(rand.NewPCG(uint64(round), 1))
-	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all
+	if err := b.finish(ctx, name, yard, &sum); err != nil {
+		return Result{}, err
+	}
+	sum.notes = b.notes
+	return sum.result()
+}
+
+// firstStage is the stage of the first round.
+func (b *bench) firstStage(ctx context.Context, name string) (*stage, error) {
+	if !workloads[name].fresh {
+		return b.readStage(ctx, name)
+	}
+	return b.freshStage(ctx, name)
+}
+
+// stageOf is the stage of round n, counted from 0. Puts get a store of their
+// own in every round, so that none of them has to evict.
+func (b *bench) stageOf(ctx context.Context, name string, n int) (*stage, error) {
+	if n == 0 || !workloads[name].fresh {
+		return b.last, nil
+	}
+	return b.freshStage(ctx, name)
+}
+
+func (b *bench) freshStage(ctx context.Context, name string) (*stage, error) {
+	if err := b.keep(ctx, nil); err != nil {
+		return nil, err
+	}
+	s, err := b.open(ctx, b.config.planes(name))
+	b.last = s
+	return s, err
+}
+
+// finish does what is measured or looked at once, after the rounds.
+func (b *bench) finish(ctx context.Context, name string, yard *yardstick, sum *summary) error {
+	if b.config.Latency && name == Onboard {
+		if err := b.latency(ctx, b.last, yard, sum); err != nil {
+			return err
+		}
+	}
+	if !workloads[name].moves || b.last.checked {
+		return nil
+	}
+	m, err := b.round(ctx, b.last, task{what: name + ": check", workload: Onboard, check: true})
+	if err != nil {
+		return err
+	}
+	sum.checkFailed, sum.checkWrong = m.failed, m.wrong
+	if name == Offload { // a put that was refused is not stored, and was counted
+		sum.checkFailed = 0
+	}
+	b.last.checked = true
+	return nil
 }

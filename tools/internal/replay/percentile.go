@@ -19,7 +19,7 @@ func (l Latencies) PercentileUS(p float64) float64 {
 		return 0
 	}
 	sorted := slices.Sorted(slices.Values(l))
-	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
+	rank := int(math.Ceil(p * float64(len(sorted)) / 100))
 	at := sorted[min(max(rank, 1), len(sorted))-1]
 	return math.Round(float64(at)/float64(time.Microsecond)*10) / 10
 }

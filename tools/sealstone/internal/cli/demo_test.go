@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sealstone/sealstone/tools/internal/bench"
 	"github.com/sealstone/sealstone/tools/internal/demo"
 )
 
@@ -57,39 +56,4 @@ func TestPrintDemo(t *testing.T) {
 			Outcome: "block 8: served, though damaged or dropped"},
 	}})
 	golden(t, "demo", b.String())
-}
-
-func TestBench(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "store")
-	status, out, errs := run(t, "bench", "--dir", dir, "--block-size", "64KiB", "--bytes", "1MiB", "--batch", "4",
-		"--rounds", "2", "--concurrency", "2", "--capacity", "256MiB", "--json", "-")
-	var r bench.Report
-	if err := json.Unmarshal([]byte(out), &r); err != nil || status != exitOK || errs != "" {
-		t.Fatalf("status %d, %v\n%s\n%s", status, err, out, errs)
-	}
-	for i, x := range r.Results {
-		if x.Workload != bench.Workloads[i] || x.Failed != 0 || x.Wrong != 0 || x.CallsPerSecond <= 0 {
-			t.Errorf("%+v", x)
-		}
-	}
-	if _, err := os.Stat(dir); err == nil {
-		t.Error("the store was left behind")
-	}
-	status, _, errs = run(t, "bench", "--dir", t.TempDir())
-	if status != exitError || !strings.Contains(errs, "exists") {
-		t.Errorf("an existing directory: status %d, %q", status, errs)
-	}
-	status, _, errs = run(t, "bench", "sleep", "--dir", dir)
-	if status != exitError || !strings.Contains(errs, `no workload "sleep"`) {
-		t.Errorf("an unknown workload: status %d, %q", status, errs)
-	}
-}
-
-func TestPrintBench(t *testing.T) {
-	var b bytes.Buffer
-	printBench(&b, &bench.Report{BlockBytes: 1 << 20, BatchBlocks: 16, Concurrency: 1, Rounds: 3, RoundBytes: 1 << 30, Results: []bench.Result{
-		{Workload: bench.Offload, GiBPerSecond: 1.234, CPUSecondsPerGiB: 0.5, CallsPerSecond: 80, P50US: 12000, P99US: 20000},
-		{Workload: bench.Match, CallsPerSecond: 50000, P50US: 20, P99US: 90, Failed: 3, Wrong: 0},
-	}})
-	golden(t, "bench", b.String())
 }

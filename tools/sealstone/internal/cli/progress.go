@@ -46,6 +46,13 @@ func (p *progress) set(done, total int64) {
 	p.bar.Set64(done) //nolint:errcheck // a bar that cannot be drawn is no failure of the work
 }
 
+// describe says what is done now.
+func (p *progress) describe(what string) {
+	if p.bar != nil {
+		p.bar.Describe(what)
+	}
+}
+
 // end removes the bar.
 func (p *progress) end() {
 	if p.bar != nil {

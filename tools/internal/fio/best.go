@@ -1,0 +1,57 @@
+package fio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Best runs the job briefly with each engine and with one and two threads and
+// returns the job of the highest rate, and by engine why others do not run
+// here.
+func (t *Tool) Best(ctx context.Context, j Job, trial time.Duration) (Job, map[string]string, error) {
+	refused := map[string]string{}
+	var best Job
+	var bestRate float64
+	for _, c := range candidates(j) {
+		short := c
+		short.Runtime, short.RuntimeMax = 0, trial
+		r, err := t.Run(ctx, short)
+		if ctx.Err() != nil {
+			return Job{}, nil, err
+		}
+		if err != nil {
+			refused[c.Engine] = err.Error()
+			continue
+		}
+		if rate := r.MiBPerSecond(); rate > bestRate {
+			best, bestRate = c, rate
+		}
+	}
+	if bestRate == 0 {
+		var all error
+		for _, reason := range refused {
+			all = errors.Join(all, errors.New(reason))
+		}
+		return Job{}, refused, fmt.Errorf("fio: no engine can %s %s: %w", j.Work, j.File, all)
+	}
+	return best, refused, nil
+}
+
+// candidates are the ways to do a job: a single thread of fio can be bound by
+// its processor, more of them by their locks.
+func candidates(j Job) []Job {
+	var all []Job
+	for _, e := range Engines {
+		for _, jobs := range []int{1, 2} {
+			c := j
+			c.Engine, c.Jobs = e, jobs
+			if e == EnginePsync && jobs > 1 || c.Check() != nil {
+				continue
+			}
+			all = append(all, c)
+		}
+	}
+	return all
+}
