@@ -131,6 +131,9 @@ type application struct {
 	vol    *disk.Volume
 	tombs  map[uint64][]disk.Tombstone
 	lost   map[disk.Address]bool // their tombstones are in tombs already
+	// sharing: new content is recorded for puts to come. Content that is
+	// recorded is kept right in any case.
+	sharing bool
 }
 
 type errTombstone struct{ err error }
@@ -144,6 +147,7 @@ func (s *Store) newApplication() *application {
 	a := &application{
 		floor: map[uint32]uint64{}, tenant: map[uint32]uint32{}, vol: s.vol,
 		tombs: map[uint64][]disk.Tombstone{}, lost: map[disk.Address]bool{},
+		sharing: !s.o.NoSharing,
 	}
 	for n, sp := range s.spaces {
 		a.floor[n], a.tenant[n] = sp.Floor, sp.tenantID
@@ -218,11 +222,14 @@ func (a *application) put(b *index.Batch, r *record) error {
 	if err := b.Bind(r.Key, r.Entry); err != nil {
 		return err
 	}
-	_, have, err := b.Content(tenant, r.Entry.ContentID)
+	if !a.sharing {
+		return nil
+	}
+	_, have, err := b.Content(tenant, r.Entry.Content)
 	if err != nil || have {
 		return err
 	}
-	return b.SetContent(tenant, r.Entry.ContentID, index.Content{Extent: r.Entry.Extent})
+	return b.SetContent(tenant, r.Entry.Content, r.Entry.Address)
 }
 
 // drop tests key and sequence only: a move that was logged in between must
@@ -276,7 +283,7 @@ func (a *application) move(b *index.Batch, r *record) error {
 		return err
 	}
 	tenant := a.tenant[r.Key.Namespace]
-	c, had, err := b.Content(tenant, e.ContentID)
+	at, had, err := b.Content(tenant, e.Content)
 	if err != nil {
 		return err
 	}
@@ -295,8 +302,8 @@ func (a *application) move(b *index.Batch, r *record) error {
 		}
 	}
 	a.bury(disk.TombstoneDead, r.From, r.Key, r.Entry.Seq)
-	if !had || c.Address == r.From {
-		return b.SetContent(tenant, e.ContentID, index.Content{Extent: r.Entry.Extent})
+	if had && at == r.From || !had && a.sharing {
+		return b.SetContent(tenant, e.Content, r.Entry.Address)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -550,7 +551,7 @@ var aliasRules = []protocolRule{
 		r.flush()
 		r.drop(0)
 		r.flush()
-		if _, ok, err := r.s.idx.Content(context.Background(), r.s.tenantOf(r.n.info.Number), r.contentID(0)); ok || err != nil {
+		if _, ok, err := r.s.idx.Content(context.Background(), r.s.tenantOf(r.n.info.Number), index.TagOf(r.contentID(0))); ok || err != nil {
 			r.t.Fatalf("content without a referrer is remembered: %v", err)
 		}
 	}},
@@ -572,7 +573,12 @@ var aliasRules = []protocolRule{
 		r.put(0, 0)
 		r.flush()
 		err := r.s.idx.Update(context.Background(), r.s.live, func(b *index.Batch) error { // an equal id is no proof
-			return b.SetContent(r.s.tenantOf(r.n.info.Number), r.contentID(1), index.Content{Extent: r.entry(0).Extent})
+			e, tenant := r.entry(0), r.s.tenantOf(r.n.info.Number)
+			if err := b.Unbind(r.key(0), e, tenant); err != nil {
+				return err
+			}
+			e.Content = index.TagOf(r.contentID(1))
+			return errors.Join(b.Bind(r.key(0), e), b.SetContent(tenant, e.Content, e.Address))
 		})
 		if err != nil {
 			r.t.Fatal(err)

@@ -45,8 +45,8 @@ func (n *Namespace) checkOwner(ext *disk.Extent, k index.Key, e index.Entry) err
 	if canaryLaw1 {
 		return nil
 	}
-	if ext.ContentID != e.ContentID {
-		return n.s.corruptAt(e.Extent, 0, fmt.Sprintf("content id %s, the index says %s", ext.ContentID, e.ContentID), nil)
+	if index.TagOf(ext.ContentID) != e.Content {
+		return n.s.corruptAt(e.Extent, 0, fmt.Sprintf("content id %s, the index says %x…", ext.ContentID, e.Content), nil)
 	}
 	if !e.IsAlias() && (ext.Namespace != k.Namespace || string(ext.Hash) != k.Hash || ext.Seq != e.Seq) {
 		return n.s.corruptAt(e.Extent, 0, fmt.Sprintf("header of another block: namespace %d hash %x", ext.Namespace, ext.Hash), nil)

@@ -25,6 +25,7 @@ type Location struct {
 	PayloadBytes  int64  `json:"payload_bytes"` // padding of the planes included
 
 	HeaderSum string `json:"header_sum"` // hexadecimal, as the index has it
+	// ContentID is the first half of the content id: the index holds no more.
 	ContentID string `json:"content_id"` // hexadecimal
 	Sequence  uint64 `json:"sequence"`
 	Depth     uint32 `json:"depth"`
@@ -74,7 +75,7 @@ func locationOf(k index.Key, e *index.Entry) *Location {
 		File: disk.SegmentName(e.Address.Segment), Segment: e.Address.Segment, Page: e.Address.Page,
 		HeaderOffset: e.Address.Offset(), HeaderBytes: header,
 		PayloadOffset: e.Address.Offset() + header, PayloadBytes: e.Bytes() - header,
-		HeaderSum: fmt.Sprintf("%016x", e.HeaderSum), ContentID: hex.EncodeToString(e.ContentID[:]),
+		HeaderSum: fmt.Sprintf("%016x", e.HeaderSum), ContentID: hex.EncodeToString(e.Content[:]),
 		Sequence: e.Seq, Depth: e.Depth, RawBytes: e.RawBytes,
 	}
 	if e.IsAlias() {

@@ -78,6 +78,8 @@ func (f *offline) openRecords() error {
 	defer cancel()
 	idx, err := f.openIndex(ctx)
 	switch {
+	case errors.Is(err, index.ErrNewer):
+		return fmt.Errorf("%w: %w", ErrUnsupported, err)
 	case errors.Is(err, index.ErrIncomplete):
 		f.indexErr, f.indexAbsent = err, true
 	case err != nil:

@@ -307,7 +307,7 @@ func (p *putBatch) existed(it *putItem, e index.Entry) {
 	s.used.mark(e.Address)
 	r := PutResult{Status: StatusOK, Existed: true}
 	if img, err := p.build(it, 0); err == nil {
-		r.Differs = img.ext.ContentID != e.ContentID
+		r.Differs = index.TagOf(img.ext.ContentID) != e.Content
 		sealErr := img.checkSeal(&p.blocks[it.i])
 		img.free()
 		if sealErr != nil {

@@ -107,6 +107,12 @@ type contentKey struct {
 	id     sums.ContentID
 }
 
+// aliasKey is a key whose bytes are still to be found, by its whole content id.
+type aliasKey struct {
+	index.KeyEntry
+	content sums.ContentID
+}
+
 // rebuilder collects what the segments say. Memory: the tombstones, a content
 // id for each extent, and the aliases.
 type rebuilder struct {
@@ -119,7 +125,7 @@ type rebuilder struct {
 	drops   map[index.Key]uint64
 	damaged map[uint64]bool // segments whose sidecar does not verify
 	full    map[contentKey]index.Extent
-	aliases []index.KeyEntry
+	aliases []aliasKey
 	batch   []index.KeyEntry
 }
 
@@ -194,10 +200,10 @@ func (b *rebuilder) add(ctx context.Context, segment uint64, f *disk.FooterEntry
 	if b.dead[at] || f.Seq <= b.drops[k] || f.Seq < b.floor(f.Namespace) {
 		return nil
 	}
-	e := index.Entry{Extent: ext, ContentID: f.ContentID, Seq: f.Seq, Depth: f.Depth, RawBytes: f.RawBytes}
+	e := index.Entry{Extent: ext, Content: index.TagOf(f.ContentID), Seq: f.Seq, Depth: f.Depth, RawBytes: f.RawBytes}
 	if f.Kind == disk.KindAlias {
 		e.Own, e.Extent = ext, index.Extent{}
-		b.aliases = append(b.aliases, index.KeyEntry{Key: k, Entry: e})
+		b.aliases = append(b.aliases, aliasKey{index.KeyEntry{Key: k, Entry: e}, f.ContentID})
 		return nil
 	}
 	return b.put(ctx, index.KeyEntry{Key: k, Entry: e})
@@ -213,12 +219,12 @@ func (b *rebuilder) floor(namespace uint32) uint64 {
 // tenant; an alias without any is gone.
 func (b *rebuilder) resolveAliases(ctx context.Context) error {
 	for _, k := range b.aliases {
-		target, ok := b.full[contentKey{b.s.tenantOf(k.Namespace), k.ContentID}]
+		target, ok := b.full[contentKey{b.s.tenantOf(k.Namespace), k.content}]
 		if !ok {
 			continue
 		}
 		k.Extent = target
-		if err := b.put(ctx, k); err != nil {
+		if err := b.put(ctx, k.KeyEntry); err != nil {
 			return err
 		}
 	}
@@ -269,5 +275,8 @@ func (b *rebuilder) bind(u *index.Batch, k index.KeyEntry) error {
 	if err := u.Bind(k.Key, k.Entry); err != nil {
 		return err
 	}
-	return u.SetContent(tenant, k.ContentID, index.Content{Extent: k.Extent})
+	if b.s.o.NoSharing {
+		return nil
+	}
+	return u.SetContent(tenant, k.Content, k.Address)
 }

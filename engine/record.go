@@ -39,7 +39,7 @@ func (k recordKind) String() string {
 
 // record is one log record. Fields by kind:
 //
-//	put         Key, Entry (whole)
+//	put         Key, Entry (whole), ContentID
 //	drop        Key, Entry.Seq, From (where its tombstone stands)
 //	quarantine  Key, Entry.Seq, Entry.Address
 //	move        Key, Entry.Seq, From, Entry.Extent (the copy)
@@ -53,6 +53,8 @@ type record struct {
 	Entry   index.Entry
 	From    disk.Address
 	Segment uint64
+	// ContentID is whole; Entry.Content is its tag.
+	ContentID sums.ContentID
 
 	lsn, end wal.LSN // where it stands in the log; not part of the encoding
 }
@@ -81,7 +83,7 @@ func (r *record) encode() []byte {
 	switch r.Kind {
 	case recordPut:
 		b = appendExtent(b, r.Entry.Extent)
-		b = append(b, r.Entry.ContentID[:]...)
+		b = append(b, r.ContentID[:]...)
 		b = binary.LittleEndian.AppendUint64(b, r.Entry.Seq)
 		b = binary.LittleEndian.AppendUint32(b, r.Entry.Depth)
 		b = binary.LittleEndian.AppendUint64(b, uint64(r.Entry.RawBytes))
@@ -130,7 +132,8 @@ func decodeRecord(p []byte) (*record, error) {
 	switch r.Kind {
 	case recordPut:
 		r.Entry.Extent = d.extent()
-		r.Entry.ContentID = sums.ContentID(d.bytes(16))
+		r.ContentID = sums.ContentID(d.bytes(16))
+		r.Entry.Content = index.TagOf(r.ContentID)
 		r.Entry.Seq = d.u64()
 		r.Entry.Depth = d.u32()
 		r.Entry.RawBytes = int64(d.u64())

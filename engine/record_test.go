@@ -25,12 +25,13 @@ func sampleRecords() []*record {
 	key := index.Key{Namespace: 7, Hash: "0123456789abcdef"}
 	ext := index.Extent{Address: disk.Address{Segment: 0x0102030405060708, Page: 0x11121314}, HeaderPages: 0x2122, Pages: 0x31323334, HeaderSum: 0x4142434445464748}
 	own := index.Extent{Address: disk.Address{Segment: 9, Page: 10}, HeaderPages: 1, Pages: 1, HeaderSum: 11}
-	entry := index.Entry{Extent: ext, ContentID: sums.ContentID{1, 2, 3, 15: 16}, Seq: 0x51, Depth: 0x61, RawBytes: 0x71}
+	id := sums.ContentID{1, 2, 3, 15: 16}
+	entry := index.Entry{Extent: ext, Content: index.TagOf(id), Seq: 0x51, Depth: 0x61, RawBytes: 0x71}
 	alias := entry
 	alias.Own = own
 	return []*record{
-		{Kind: recordPut, Key: key, Entry: entry},
-		{Kind: recordPut, Key: key, Entry: alias},
+		{Kind: recordPut, Key: key, Entry: entry, ContentID: id},
+		{Kind: recordPut, Key: key, Entry: alias, ContentID: id},
 		{Kind: recordDrop, Key: key, Entry: index.Entry{Seq: 0x51}, From: disk.Address{Segment: 9, Page: 10}},
 		{Kind: recordQuarantine, Key: key, Entry: index.Entry{Seq: 0x51, Extent: index.Extent{Address: disk.Address{Segment: 9, Page: 10}}}},
 		{Kind: recordMove, Key: key, Entry: index.Entry{Seq: 0x51, Extent: ext}, From: disk.Address{Segment: 9, Page: 10}},
@@ -81,7 +82,8 @@ func genRecord(t *rapid.T) *record {
 	case recordPut:
 		r.Entry.Extent, r.Entry.Depth = extent("extent"), rapid.Uint32().Draw(t, "depth")
 		r.Entry.RawBytes = rapid.Int64Min(0).Draw(t, "raw")
-		copy(r.Entry.ContentID[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "content"))
+		copy(r.ContentID[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "content"))
+		r.Entry.Content = index.TagOf(r.ContentID)
 		if rapid.Bool().Draw(t, "alias") {
 			r.Entry.Own = extent("own")
 		}

@@ -88,8 +88,13 @@ func (r *recovery) openIndex() error {
 	s := r.s
 	ctx, cancel := openContext()
 	defer cancel()
+	if err := s.settleIndexFormat(); err != nil {
+		return err
+	}
 	idx, err := index.Open(ctx, s.indexOptions())
 	switch {
+	case errors.Is(err, index.ErrNewer):
+		return fmt.Errorf("%w: %w; open the store with that version, or remove %s to have the index rebuilt", ErrUnsupported, err, indexDir)
 	case errors.Is(err, index.ErrIncomplete), errors.Is(err, index.ErrDamaged):
 		r.lost = err.Error()
 		s.indexForgiven()
@@ -113,6 +118,20 @@ func (r *recovery) openIndex() error {
 		s.indexForgiven()
 	}
 	r.applied = wal.LSN(applied)
+	return nil
+}
+
+// settleIndexFormat refuses a store whose index is of a later Pebble format:
+// this program can not read it, and rebuilding it would take it from whoever
+// can. One of an earlier format is about to be opened, and so raised: STORE
+// says so first.
+func (s *Store) settleIndexFormat() error {
+	switch has := s.meta.Store().PebbleFormat; {
+	case has > index.FormatVersion:
+		return fmt.Errorf("%w: the index has Pebble's format %d, this program knows %d: open the store with a newer version", ErrUnsupported, has, index.FormatVersion)
+	case has < index.FormatVersion && !s.o.ReadOnly:
+		return s.meta.RaisePebbleFormat(index.FormatVersion)
+	}
 	return nil
 }
 

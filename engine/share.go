@@ -20,20 +20,20 @@ func (s *Store) shareable(ctx context.Context, it *putItem, img *image) (*index.
 	if s.o.NoSharing {
 		return nil, nil
 	}
-	c, ok, err := s.idx.Content(ctx, s.tenantOf(it.key.Namespace), img.ext.ContentID)
+	e, ok, err := s.idx.Content(ctx, s.tenantOf(it.key.Namespace), index.TagOf(img.ext.ContentID))
 	if err != nil || !ok {
 		return nil, nil //nolint:nilerr // without an answer the block is written in full
 	}
-	guest := s.beGuest(c.Address, guestShares)
+	guest := s.beGuest(e.Address, guestShares)
 	if guest == nil {
 		return nil, nil
 	}
-	if !s.sameBytes(ctx, c.Extent, img) {
+	if !s.sameBytes(ctx, e, img) {
 		s.endGuest(&guest)
 		return nil, nil
 	}
 	it.shared = guest
-	return &c.Extent, nil
+	return &e, nil
 }
 
 // Purposes of a guest: who shares an extent stays away from a victim from the

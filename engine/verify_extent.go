@@ -173,8 +173,8 @@ func (w *segmentWalk) agreeKey(x *expected, k *index.KeyEntry, e *disk.Extent, k
 	switch {
 	case e.Kind != kind:
 		reason = fmt.Sprintf("a %v extent in place of a %v one", e.Kind, kind)
-	case e.ContentID != k.ContentID || e.RawBytes() != k.RawBytes:
-		reason = fmt.Sprintf("content %x of %d bytes, the index says %x of %d", e.ContentID, e.RawBytes(), k.ContentID, k.RawBytes)
+	case index.TagOf(e.ContentID) != k.Content || e.RawBytes() != k.RawBytes:
+		reason = fmt.Sprintf("content %x of %d bytes, the index says %x… of %d", e.ContentID, e.RawBytes(), k.Content, k.RawBytes)
 	case own && (e.Namespace != k.Namespace || string(e.Hash) != k.Hash):
 		reason = fmt.Sprintf("the extent is of block %x in namespace %d", e.Hash, e.Namespace)
 	case own && (e.Seq != k.Seq || e.Depth != k.Depth):

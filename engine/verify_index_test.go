@@ -103,8 +103,8 @@ func TestVerifyIndexDisagrees(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			e.ContentID[3] ^= 1
-			return b.SetContent(1, e.ContentID, index.Content{Extent: e.Extent})
+			e.Content[3] ^= 1
+			return b.SetContent(1, e.Content, e.Address)
 		}, "where no key of the tenant has it"},
 		"a segment that is not there": {func(b *index.Batch) error {
 			return rebind(b, key(1), func(e *index.Entry) { e.Address.Segment = 77 })

@@ -52,7 +52,7 @@ func (v *verifier) claimByFooter(x *expected, segment uint64) {
 	e := index.Extent{Address: disk.Address{Segment: segment, Page: f.Page}, HeaderPages: x.headerPages, Pages: x.pages, HeaderSum: x.headerSum}
 	k := index.KeyEntry{
 		Key:   index.Key{Namespace: f.Namespace, Hash: string(f.Hash)},
-		Entry: index.Entry{Extent: e, ContentID: f.ContentID, Seq: f.Seq, Depth: f.Depth, RawBytes: f.RawBytes},
+		Entry: index.Entry{Extent: e, Content: index.TagOf(f.ContentID), Seq: f.Seq, Depth: f.Depth, RawBytes: f.RawBytes},
 	}
 	switch {
 	case v.gone(k):

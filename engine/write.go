@@ -67,11 +67,11 @@ func (p *putBatch) write(ctx context.Context, it *putItem) error {
 		return err
 	}
 	it.seg, it.page, it.bytes, it.entry = place.seg, place.extent.Address.Page, place.extent.Bytes(), place.entry
-	e := index.Entry{Extent: place.extent, ContentID: img.ext.ContentID, Seq: seq, Depth: it.depth, RawBytes: img.ext.RawBytes()}
+	e := index.Entry{Extent: place.extent, Content: index.TagOf(img.ext.ContentID), Seq: seq, Depth: it.depth, RawBytes: img.ext.RawBytes()}
 	if target != nil {
 		e.Extent, e.Own = *target, place.extent
 	}
-	it.rec = &record{Kind: recordPut, Key: it.key, Entry: e}
+	it.rec = &record{Kind: recordPut, Key: it.key, Entry: e, ContentID: img.ext.ContentID}
 	return nil
 }
 

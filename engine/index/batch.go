@@ -6,7 +6,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/sealstone/sealstone/internal/sums"
 	"github.com/sealstone/sealstone/tiers/disk"
 )
 
@@ -86,71 +85,104 @@ func (b *Batch) Get(k Key) (Entry, bool, error) {
 }
 
 // Referrers lists the keys whose bytes lie at an address.
-func (b *Batch) Referrers(a disk.Address) ([]KeyEntry, error) { return b.d.referrers(b.b, a) }
+func (b *Batch) Referrers(a disk.Address) ([]KeyEntry, error) { return referrers(b.b, a) }
 
 // SegmentKeys lists the keys that refer to a segment; see DB.SegmentKeys.
 func (b *Batch) SegmentKeys(segment uint64) ([]KeyEntry, error) {
-	return b.d.segmentKeys(b.b, segment)
+	return segmentKeys(b.b, segment)
 }
 
-// Content looks up where content of a tenant lies.
-func (b *Batch) Content(tenant uint32, id sums.ContentID) (Content, bool, error) {
-	return getContent(b.b, tenant, id)
+// Content is the address at which content of a tenant is recorded.
+func (b *Batch) Content(tenant uint32, t ContentTag) (disk.Address, bool, error) {
+	return getContent(b.b, tenant, t)
 }
 
-// SetContent records where content of a tenant lies.
-func (b *Batch) SetContent(tenant uint32, id sums.ContentID, c Content) error {
-	return b.b.Set(contentKey(tenant, id), appendContent(nil, c), nil)
+// SetContent records where content of a tenant lies: where some key of the
+// tenant has it.
+func (b *Batch) SetContent(tenant uint32, t ContentTag, at disk.Address) error {
+	return b.b.Set(contentKey(tenant, t), appendAddress(nil, at), nil)
 }
 
 // DropContent forgets content of a tenant if it is recorded at an address.
-func (b *Batch) DropContent(tenant uint32, id sums.ContentID, at disk.Address) error {
-	c, ok, err := getContent(b.b, tenant, id)
-	if err != nil || !ok || c.Address != at {
+func (b *Batch) DropContent(tenant uint32, t ContentTag, at disk.Address) error {
+	got, ok, err := getContent(b.b, tenant, t)
+	if err != nil || !ok || got != at {
 		return err
 	}
-	return b.b.Delete(contentKey(tenant, id), nil)
+	return b.b.Delete(contentKey(tenant, t), nil)
 }
 
 // Bind makes k refer to e; k must be unbound. The segment gains live bytes
 // with the first referrer.
 func (b *Batch) Bind(k Key, e Entry) error {
-	others, err := b.Referrers(e.Address)
+	key := appendKey(nil, k)
+	others, err := b.addRef(e.Address, tagOf(key))
 	if err != nil {
 		return err
 	}
-	if len(others) == 0 {
+	if !others {
 		b.addLive(e.Address.Segment, e.Bytes())
 	}
-	if err := b.b.Set(appendKey(nil, k), appendEntry(nil, e), nil); err != nil {
-		return err
-	}
 	if e.IsAlias() {
-		if err := b.b.Set(appendRef(nil, e.Own.Address, k), nil, nil); err != nil {
+		if _, err := b.addRef(e.Own.Address, tagOf(key)); err != nil {
 			return err
 		}
 	}
-	return b.b.Set(appendRef(nil, e.Address, k), nil, nil)
+	return b.b.Set(key, appendEntry(nil, e), nil)
 }
 
 // Unbind removes k, which holds e. With the last referrer the segment loses
 // live bytes and, for the tenant, the content is forgotten.
 func (b *Batch) Unbind(k Key, e Entry, tenant uint32) error {
-	if err := b.b.Delete(appendKey(nil, k), nil); err != nil {
-		return err
-	}
-	if err := b.b.Delete(appendRef(nil, e.Address, k), nil); err != nil {
+	key := appendKey(nil, k)
+	if err := b.b.Delete(key, nil); err != nil {
 		return err
 	}
 	if e.IsAlias() {
-		if err := b.b.Delete(appendRef(nil, e.Own.Address, k), nil); err != nil {
+		if _, err := b.removeRef(e.Own.Address, tagOf(key)); err != nil {
 			return err
 		}
 	}
-	others, err := b.Referrers(e.Address)
-	if err != nil || len(others) > 0 {
+	others, err := b.removeRef(e.Address, tagOf(key))
+	if err != nil || others {
 		return err
 	}
 	b.addLive(e.Address.Segment, -e.Bytes())
-	return b.DropContent(tenant, e.ContentID, e.Address)
+	return b.DropContent(tenant, e.Content, e.Address)
+}
+
+// addRef counts one more key of a tag at an address, and reports whether any
+// key referred to it before.
+func (b *Batch) addRef(at disk.Address, t keyTag) (others bool, err error) {
+	list, err := refsAt(b.b, at)
+	if err != nil {
+		return false, err
+	}
+	return len(list) > 0, b.b.Set(appendRef(nil, at, t), appendRefCount(nil, countOf(list, t)+1), nil)
+}
+
+// removeRef counts one key less, and reports whether any is left.
+func (b *Batch) removeRef(at disk.Address, t keyTag) (others bool, err error) {
+	list, err := refsAt(b.b, at)
+	if err != nil {
+		return false, err
+	}
+	switch n := countOf(list, t); n {
+	case 0:
+		return false, errBadRecord // a key without its reference
+	case 1:
+		return len(list) > 1, b.b.Delete(appendRef(nil, at, t), nil)
+	default:
+		return true, b.b.Set(appendRef(nil, at, t), appendRefCount(nil, n-1), nil)
+	}
+}
+
+// countOf is how many keys of a tag are in a list of references.
+func countOf(list []ref, t keyTag) uint64 {
+	for _, r := range list {
+		if r.keyTag == t {
+			return r.count
+		}
+	}
+	return 0
 }

@@ -29,7 +29,7 @@ func TestBindAndUnbind(t *testing.T) {
 			if err := u.Bind(k, e); err != nil {
 				return err
 			}
-			return u.SetContent(testTenant, e.ContentID, Content{e.Extent})
+			return u.SetContent(testTenant, e.Content, e.Address)
 		}
 	}
 	mustUpdate(t, d, live, bind(a, first))
@@ -55,12 +55,12 @@ func TestBindAndUnbind(t *testing.T) {
 		t.Error("a is still there")
 	}
 	wantLive(t, d, live, map[uint64]int64{1: first.Bytes(), 2: other.Bytes()}) // b holds the bytes
-	if got, ok, err := d.Content(testContext(t), testTenant, first.ContentID); err != nil || !ok || got.Extent != first.Extent {
+	if got, ok, err := d.Content(testContext(t), testTenant, first.Content); err != nil || !ok || got != first.Extent {
 		t.Errorf("content of the first: %+v, %v, %v", got, ok, err)
 	}
 	mustUpdate(t, d, live, func(u *Batch) error { return u.Unbind(b, second, testTenant) })
 	wantLive(t, d, live, map[uint64]int64{2: other.Bytes()})
-	if _, ok, err := d.Content(testContext(t), testTenant, first.ContentID); err != nil || ok {
+	if _, ok, err := d.Content(testContext(t), testTenant, first.Content); err != nil || ok {
 		t.Errorf("content of the first outlived its last key: %v", err)
 	}
 	wantSegment(t, d, 1)
@@ -75,14 +75,14 @@ func TestContentOfAnotherPlace(t *testing.T) {
 	live := map[uint64]int64{}
 	old, moved := entryAt(1, 1, 50, 1), entryAt(9, 1, 50, 1)
 	mustUpdate(t, d, live, func(u *Batch) error {
-		return errors.Join(u.Bind(keyOf(1), old), u.SetContent(testTenant, old.ContentID, Content{moved.Extent}))
+		return errors.Join(u.Bind(keyOf(1), old), u.Bind(keyOf(2), moved), u.SetContent(testTenant, old.Content, moved.Address))
 	})
 	mustUpdate(t, d, live, func(u *Batch) error { return u.Unbind(keyOf(1), old, testTenant) })
-	if got, ok, err := d.Content(testContext(t), testTenant, old.ContentID); err != nil || !ok || got.Extent != moved.Extent {
+	if got, ok, err := d.Content(testContext(t), testTenant, old.Content); err != nil || !ok || got != moved.Extent {
 		t.Errorf("content: %+v, %v, %v", got, ok, err)
 	}
-	mustUpdate(t, d, live, func(u *Batch) error { return u.DropContent(testTenant+1, old.ContentID, moved.Address) })
-	if _, ok, _ := d.Content(testContext(t), testTenant, old.ContentID); !ok {
+	mustUpdate(t, d, live, func(u *Batch) error { return u.DropContent(testTenant+1, old.Content, moved.Address) })
+	if _, ok, _ := d.Content(testContext(t), testTenant, old.Content); !ok {
 		t.Error("another tenant's drop took it")
 	}
 }
@@ -248,7 +248,7 @@ func (m *model) step(rt *rapid.T, u *Batch, page *uint32) error {
 	if err := u.Bind(k, e); err != nil {
 		return err
 	}
-	return u.SetContent(testTenant, e.ContentID, Content{e.Extent})
+	return u.SetContent(testTenant, e.Content, e.Address)
 }
 
 func (m *model) compare(t *testing.T, d *DB, live map[uint64]int64) {

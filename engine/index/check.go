@@ -8,7 +8,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/sealstone/sealstone/internal/sums"
 	"github.com/sealstone/sealstone/tiers/disk"
 )
 
@@ -83,38 +82,59 @@ func (c *checker) keys() error {
 	})
 }
 
-// refs finds every reference's key. There are as many as the keys need, and
+// refs finds every reference's keys. There are as many as the keys need, and
 // each is one that its key needs, so none is missing.
 func (c *checker) refs() error {
-	err := c.each(kindRef, func(p, _ []byte) error {
-		at, k, err := decodeRef(p)
+	it, err := c.d.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kindKey}, UpperBound: []byte{kindKey + 1}})
+	if err != nil {
+		return err
+	}
+	err = c.each(kindRef, func(p, v []byte) error {
+		at, t, err := decodeRef(p)
 		if err != nil {
 			return err
 		}
-		c.out.Refs++
+		n, err := decodeRefCount(v)
+		if err != nil {
+			return err
+		}
+		c.out.Refs += int64(n)
 		c.out.Segments[at.Segment] = true
-		found, err := c.d.get(c.d.db, []Key{k}, false)
-		if err != nil {
-			return err
-		}
-		e := found[0]
-		switch {
-		case !e.OK:
-			c.problem(at.Segment, k, "a reference at %v is of a key that is not there", at)
-		case e.Address == at:
-			if c.counted != at {
-				c.counted = at
-				c.live[at.Segment] += e.Bytes()
-			}
-		case !e.IsAlias() || e.Own.Address != at:
-			c.problem(at.Segment, k, "a reference at %v is of a key that lies at %v", at, e.Address)
-		}
-		return nil
+		return c.ref(it, ref{at, t, n})
 	})
 	if want := c.out.Keys + c.out.Aliases; err == nil && c.out.Refs != want {
 		c.problem(0, Key{}, "%d references, the keys need %d", c.out.Refs, want)
 	}
-	return err
+	return errors.Join(err, it.Close())
+}
+
+// ref holds one reference against the keys of its tag.
+func (c *checker) ref(it *pebble.Iterator, r ref) error {
+	same, err := tagged(it, r.keyTag)
+	if err != nil {
+		return err
+	}
+	found := uint64(0)
+	for _, k := range same {
+		if k.Address != r.at && k.Own.Address != r.at {
+			continue
+		}
+		found++
+		if k.Address == r.at && c.counted != r.at {
+			c.counted = r.at
+			c.live[r.at.Segment] += k.Bytes()
+		}
+	}
+	switch {
+	case found == r.count:
+	case len(same) == 0:
+		c.problem(r.at.Segment, Key{Namespace: r.namespace}, "a reference at %v is of a key that is not there", r.at)
+	case found == 0:
+		c.problem(r.at.Segment, same[0].Key, "a reference at %v is of a key that lies at %v", r.at, same[0].Address)
+	default:
+		c.problem(r.at.Segment, same[0].Key, "a reference at %v counts %d keys, %d lie there", r.at, r.count, found)
+	}
+	return nil
 }
 
 func (c *checker) liveBytes() error {
@@ -143,29 +163,29 @@ func (c *checker) liveBytes() error {
 // that place.
 func (c *checker) contents() error {
 	return c.each(kindContent, func(p, v []byte) error {
-		if len(p) != 1+4+len(sums.ContentID{}) {
+		if len(p) != contentKeyBytes {
 			return errBadRecord
 		}
-		tenant, id := binary.BigEndian.Uint32(p[1:]), sums.ContentID(p[5:])
-		content, err := decodeContent(v)
+		tenant, t := binary.BigEndian.Uint32(p[1:]), ContentTag(p[5:])
+		at, err := decodeAddress(v)
 		if err != nil {
 			return err
 		}
 		c.out.Contents++
-		return c.content(c.d.db, tenant, id, content)
+		return c.content(tenant, t, at)
 	})
 }
 
-func (c *checker) content(r pebble.Reader, tenant uint32, id sums.ContentID, content Content) error {
-	keys, err := c.d.referrers(r, content.Address)
+func (c *checker) content(tenant uint32, t ContentTag, at disk.Address) error {
+	keys, err := referrers(c.d.db, at)
 	if err != nil {
 		return err
 	}
 	for _, k := range keys {
-		if k.ContentID == id && k.Extent == content.Extent && c.tenantOf(k.Namespace) == tenant {
+		if k.Content == t && c.tenantOf(k.Namespace) == tenant {
 			return nil
 		}
 	}
-	c.problem(content.Address.Segment, Key{}, "content %x of tenant %d is recorded at %v, where no key of the tenant has it", id, tenant, content.Address)
+	c.problem(at.Segment, Key{}, "content %x of tenant %d is recorded at %v, where no key of the tenant has it", t, tenant, at)
 	return nil
 }

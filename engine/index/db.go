@@ -20,7 +20,11 @@ import (
 // FormatVersion is the Pebble format that indexes are written in. It only
 // ratchets forward on disk, so it is pinned here and raised by an explicit
 // command alone.
-const FormatVersion = 13
+const FormatVersion = uint32(pebble.FormatTableFormatV6)
+
+// recordVersion is that of the records in the index. An index with another one
+// is not read: an older one is rebuilt, a newer one refused.
+const recordVersion = 2
 
 // Limits and defaults.
 const (
@@ -77,7 +81,7 @@ func (d *DB) pebbleOptions() *pebble.Options {
 	o := &pebble.Options{
 		FS:                          pebbleFS{fs: d.opts.FS, fail: &d.fail, locked: func(c io.Closer) { d.lock.Store(&c) }},
 		DisableWAL:                  true,
-		FormatMajorVersion:          FormatVersion,
+		FormatMajorVersion:          pebble.FormatMajorVersion(FormatVersion),
 		CacheSize:                   d.opts.CacheBytes,
 		MemTableSize:                uint64(d.opts.MemTableBytes),
 		MemTableStopWritesThreshold: memTablesMax,
@@ -96,8 +100,9 @@ func (d *DB) pebbleOptions() *pebble.Options {
 }
 
 // Open opens or creates the index in o.Dir. An index that is there but not
-// complete (see MarkComplete), or damaged, is an error: ErrIncomplete,
-// ErrDamaged. The caller removes the directory, and calls Create.
+// complete (see MarkComplete), of an older version, or damaged, is an error:
+// ErrIncomplete, ErrDamaged. The caller removes the directory, and calls
+// Create. ErrNewer is one that a later version of this program has made.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	if _, err := o.FS.Stat(o.Dir); err != nil {
 		if vfs.IsNotExist(err) {
@@ -109,10 +114,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	ok, err := call(ctx, d, d.isComplete)
-	if err == nil && !ok {
-		err = fmt.Errorf("%w: %s has no completion mark of this store", ErrIncomplete, o.Dir)
-	}
+	_, err = call(ctx, d, func() (struct{}, error) { return struct{}{}, d.checkComplete() })
 	if err != nil {
 		_ = d.Close(ctx)
 		return nil, d.classify(err)
@@ -183,7 +185,7 @@ func (d *DB) openPebble(ctx context.Context) error {
 // that is referred to and absent is damage too. A lock that is held is not: it
 // is that of an index left behind in this process.
 func (d *DB) classify(err error) error {
-	if err == nil || errors.Is(err, ErrIncomplete) || errors.Is(err, ErrBusy) {
+	if err == nil || errors.Is(err, ErrIncomplete) || errors.Is(err, ErrNewer) || errors.Is(err, ErrBusy) {
 		return err
 	}
 	var errno syscall.Errno
@@ -193,26 +195,41 @@ func (d *DB) classify(err error) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
-func (d *DB) isComplete() (bool, error) {
+// checkComplete looks for the mark of a whole index of this store and version.
+func (d *DB) checkComplete() error {
 	v, closer, err := d.db.Get(metaComplete)
 	if errors.Is(err, pebble.ErrNotFound) {
-		return false, nil
+		return fmt.Errorf("%w: %s has no completion mark", ErrIncomplete, d.opts.Dir)
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer closer.Close()
-	return string(v) == string(d.opts.UUID[:]), nil
+	if len(v) < len(d.opts.UUID) || string(v[:len(d.opts.UUID)]) != string(d.opts.UUID[:]) {
+		return fmt.Errorf("%w: %s has the completion mark of another store", ErrIncomplete, d.opts.Dir)
+	}
+	version := 1 // had none
+	if rest := v[len(d.opts.UUID):]; len(rest) > 0 {
+		version = int(rest[0])
+	}
+	switch {
+	case version < recordVersion:
+		return fmt.Errorf("%w: %s holds records of version %d, this program writes %d", ErrIncomplete, d.opts.Dir, version, recordVersion)
+	case version > recordVersion:
+		return fmt.Errorf("%w: %s holds records of version %d, this program knows %d", ErrNewer, d.opts.Dir, version, recordVersion)
+	}
+	return nil
 }
 
 // MarkComplete flushes everything and then the mark that makes the index
 // count: a rebuild that was cut short is not mistaken for an index.
 func (d *DB) MarkComplete(ctx context.Context) error {
+	mark := append(d.opts.UUID[:], recordVersion)
 	_, err := call(ctx, d, func() (struct{}, error) {
 		if err := d.db.Flush(); err != nil {
 			return struct{}{}, err
 		}
-		if err := d.db.Set(metaComplete, d.opts.UUID[:], pebble.NoSync); err != nil {
+		if err := d.db.Set(metaComplete, mark, pebble.NoSync); err != nil {
 			return struct{}{}, err
 		}
 		return struct{}{}, d.db.Flush()

@@ -21,8 +21,12 @@ var (
 	ErrBusy = errors.New("index: no answer in time")
 	// ErrDamaged: the files of the index do not verify; a rebuild is needed.
 	ErrDamaged = errors.New("index: damaged")
-	// ErrIncomplete: no index is there, or its rebuild did not finish.
+	// ErrIncomplete: no index is there, its rebuild did not finish, or it is of
+	// an older version; a rebuild is needed.
 	ErrIncomplete = errors.New("index: absent or incomplete")
+	// ErrNewer: the index was written by a later version of this program. It
+	// is refused rather than rebuilt, as that version's store may be in use.
+	ErrNewer = errors.New("index: of a newer version")
 )
 
 // failure remembers the first reason why the index can not go on.

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sealstone/sealstone/internal/sums"
 	"github.com/sealstone/sealstone/internal/vfs"
 	"github.com/sealstone/sealstone/tiers/disk"
 )
@@ -70,9 +69,9 @@ func keyOf(id int) Key {
 	return Key{Namespace: uint32(1 + id%3), Hash: string(h[:16+id%17])}
 }
 
-func contentIDOf(id int) (c sums.ContentID) {
-	binary.LittleEndian.PutUint64(c[:], uint64(id)*0x9e3779b97f4a7c15+1)
-	return c
+func contentOf(id int) (t ContentTag) {
+	binary.LittleEndian.PutUint64(t[:], uint64(id)*0x9e3779b97f4a7c15+1)
+	return t
 }
 
 func extentAt(segment uint64, page uint32, pages uint32) Extent {
@@ -85,7 +84,7 @@ func extentAt(segment uint64, page uint32, pages uint32) Extent {
 // entryAt is an entry with bytes of its own.
 func entryAt(segment uint64, page uint32, content int, seq uint64) Entry {
 	return Entry{
-		Extent: extentAt(segment, page, 3), ContentID: contentIDOf(content),
+		Extent: extentAt(segment, page, 3), Content: contentOf(content),
 		Seq: seq, Depth: uint32(seq % 5), RawBytes: 8000 + int64(content),
 	}
 }

@@ -159,12 +159,12 @@ func TestBadRecord(t *testing.T) {
 			return err
 		}},
 		{"key", []byte{kindKey, 1}, nil, func(d *DB) error { return d.Keys(testContext(t), func(KeyEntry) error { return nil }) }},
-		{"reference to nobody", appendRef(nil, extentAt(4, 1, 1).Address, keyOf(9)), nil, func(d *DB) error {
+		{"reference to nobody", appendRef(nil, extentAt(4, 1, 1).Address, tagOf(appendKey(nil, keyOf(9)))), nil, func(d *DB) error {
 			_, err := d.SegmentKeys(testContext(t), 4)
 			return err
 		}},
-		{"content", contentKey(1, contentIDOf(1)), []byte{9}, func(d *DB) error {
-			_, _, err := d.Content(testContext(t), 1, contentIDOf(1))
+		{"content", contentKey(1, contentOf(1)), []byte{9, 0x80}, func(d *DB) error {
+			_, _, err := d.Content(testContext(t), 1, contentOf(1))
 			return err
 		}},
 		{"live bytes", segmentPrefix(kindSegment, 3), []byte{1}, func(d *DB) error {

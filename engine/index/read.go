@@ -6,9 +6,6 @@ import (
 	"errors"
 
 	"github.com/cockroachdb/pebble/v2"
-
-	"github.com/sealstone/sealstone/internal/sums"
-	"github.com/sealstone/sealstone/tiers/disk"
 )
 
 // Found is the answer for one key of a batch.
@@ -55,109 +52,10 @@ func (d *DB) get(r pebble.Reader, keys []Key, stopAtMiss bool) (out []Found, err
 	return out, nil
 }
 
-// Content looks up where content of a tenant lies.
-func (d *DB) Content(ctx context.Context, tenant uint32, id sums.ContentID) (Content, bool, error) {
-	type answer struct {
-		c  Content
-		ok bool
-	}
-	a, err := call(ctx, d, func() (a answer, err error) {
-		a.c, a.ok, err = getContent(d.db, tenant, id)
-		return a, err
-	})
-	return a.c, a.ok, d.noteDamage(err)
-}
-
-func getContent(r pebble.Reader, tenant uint32, id sums.ContentID) (Content, bool, error) {
-	v, closer, err := r.Get(contentKey(tenant, id))
-	if errors.Is(err, pebble.ErrNotFound) {
-		return Content{}, false, nil
-	}
-	if err != nil {
-		return Content{}, false, err
-	}
-	defer closer.Close()
-	c, err := decodeContent(v)
-	return c, err == nil, err
-}
-
 // KeyEntry is a key with what the index holds for it.
 type KeyEntry struct {
 	Key
 	Entry
-}
-
-// SegmentKeys lists, in order of address, the keys whose bytes or whose own
-// extent lie in a segment. A key may come twice.
-func (d *DB) SegmentKeys(ctx context.Context, segment uint64) ([]KeyEntry, error) {
-	out, err := call(ctx, d, func() (out []KeyEntry, err error) {
-		// References and entries are read apart: of one state, or a key that is
-		// unbound in between would look like damage.
-		snap := d.db.NewSnapshot()
-		defer func() { err = errors.Join(err, snap.Close()) }()
-		return d.segmentKeys(snap, segment)
-	})
-	return out, d.noteDamage(err)
-}
-
-func (d *DB) segmentKeys(r pebble.Reader, segment uint64) ([]KeyEntry, error) {
-	keys, err := refs(r, segmentPrefix(kindRef, segment), segmentPrefix(kindRef, segment+1))
-	if err != nil {
-		return nil, err
-	}
-	return d.withEntries(r, keys)
-}
-
-// Referrers lists the keys whose bytes lie at an address.
-func (d *DB) referrers(r pebble.Reader, a disk.Address) ([]KeyEntry, error) {
-	next := a
-	next.Page++
-	keys, err := refs(r, appendRefPrefix(nil, a), appendRefPrefix(nil, next))
-	if err != nil {
-		return nil, err
-	}
-	all, err := d.withEntries(r, keys)
-	if err != nil {
-		return nil, err
-	}
-	out := all[:0]
-	for _, k := range all {
-		if k.Address == a {
-			out = append(out, k)
-		}
-	}
-	return out, nil
-}
-
-func (d *DB) withEntries(r pebble.Reader, keys []Key) ([]KeyEntry, error) {
-	found, err := d.get(r, keys, false)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]KeyEntry, 0, len(keys))
-	for i, f := range found {
-		if !f.OK {
-			return nil, errBadRecord // a reference to a key that is not there
-		}
-		out = append(out, KeyEntry{keys[i], f.Entry})
-	}
-	return out, nil
-}
-
-func refs(r pebble.Reader, lower, upper []byte) (keys []Key, err error) {
-	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-	for it.First(); it.Valid(); it.Next() {
-		_, k, err := decodeRef(it.Key())
-		if err != nil {
-			return nil, err
-		}
-		keys = append(keys, k)
-	}
-	return keys, it.Error()
 }
 
 // Live returns the live bytes of every segment that has any.
