@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/sstable"
 
 	"github.com/sealstone/sealstone/internal/vfs"
@@ -34,6 +33,9 @@ const (
 	defaultMemTable   = 16 << 20
 	bloomBitsPerKey   = 10
 	compactionWorkers = 2
+	// tableBlockBytes: a block of columns costs some 100 bytes by itself, so one
+	// larger than the usual 4 KiB makes the index smaller.
+	tableBlockBytes = 8 << 10
 )
 
 // ErrClosed: the index was closed.
@@ -93,7 +95,8 @@ func (d *DB) pebbleOptions() *pebble.Options {
 	for i := range o.Levels {
 		// Hashes are random: compression costs and saves nothing.
 		o.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.NoCompression }
-		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
+		o.Levels[i].FilterPolicy = newFilterPolicy()
+		o.Levels[i].BlockSize = tableBlockBytes
 		o.Levels[i].FilterType = pebble.TableFilter
 	}
 	return o

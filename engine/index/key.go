@@ -11,12 +11,12 @@ import (
 
 // Keys of the index, big endian so that they sort by number:
 //
-//	k <namespace u32> <spread hash>                       -> Entry
-//	r <segment u64> <page u32> <namespace uvarint> <tag 6> -> nothing, or how many
-//	c <tenant u32> <content tag 8>                        -> address
-//	s <segment u64>                                       -> live bytes u64
-//	m applied                                             -> log position u64
-//	m complete                                            -> store uuid, version
+//	k <namespace u32> <spread hash>                        -> Entry
+//	r <segment u64> <page u32> <namespace uvarint> <tag 6> -> nothing, or a count
+//	c <tenant u32> <content tag 8>                         -> address
+//	s <segment u64>                                        -> live bytes u64
+//	m applied                                              -> log position u64
+//	m complete                                             -> store uuid, version u8
 //
 // An r record stands under the address that holds a key's bytes and, for an
 // alias, under the alias's own address too, so that an eviction finds both.
