@@ -98,10 +98,11 @@ type UringReader struct {
 	mu       sync.Mutex
 	wake     *sync.Cond
 	queue    []*request
-	workers  []*ringWorker // alive
+	workers  []*ringWorker // with a ring that works
 	idle     int           // of these, waiting on wake
+	threads  int           // goroutines of workers
 	closed   bool
-	gone     chan struct{} // closed when no worker is left
+	gone     chan struct{} // closed when no thread is left
 	modes    string
 	rebuilt  uint64
 	rebuilds []time.Time // of the last minute
@@ -149,6 +150,7 @@ func (u *UringReader) start(rings int) error {
 	for range rings {
 		w := &ringWorker{u: u}
 		u.workers = append(u.workers, w)
+		u.threads++
 		go w.run(made)
 	}
 	u.mu.Unlock()

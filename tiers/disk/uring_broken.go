@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -17,6 +18,7 @@ const drainPauseMax = 100 * time.Millisecond
 func (w *ringWorker) giveUp(reason error) {
 	w.draining = true
 	w.u.broke(reason)
+	w.u.withdraw(w)
 	notTaken := uint64(w.ring.Pending())
 	for i := range w.slots {
 		if w.slots[i].r != nil && w.slots[i].pushed > w.pushes-notTaken {
@@ -77,33 +79,39 @@ func (u *UringReader) mayRebuild() bool {
 	return true
 }
 
-func (u *UringReader) countRebuilt() {
+// resume puts a worker with a new ring in.
+func (u *UringReader) resume(w *ringWorker) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.rebuilt++
+	u.workers = append(u.workers, w)
 }
 
-// leave takes a worker out. After the last one the pread path serves what
+// withdraw takes a worker out. With the last one the pread path serves what
 // still waits, and what comes.
-func (u *UringReader) leave(w *ringWorker) {
+func (u *UringReader) withdraw(w *ringWorker) {
 	u.mu.Lock()
-	for i := range u.workers {
-		if u.workers[i] == w {
-			u.workers = append(u.workers[:i], u.workers[i+1:]...)
-			break
-		}
+	defer u.mu.Unlock()
+	if i := slices.Index(u.workers, w); i >= 0 {
+		u.workers = slices.Delete(u.workers, i, i+1)
 	}
-	var rest []*request
-	last := len(u.workers) == 0
-	if last {
-		rest, u.queue = u.queue, nil
+	if len(u.workers) > 0 {
+		u.wakeFor(len(u.queue)) // for what this one was woken for
+		return
 	}
-	u.mu.Unlock()
-	for _, r := range rest {
+	for _, r := range u.queue {
 		u.fallbacks.Add(1)
 		u.pread.takeOver(r)
 	}
-	if last {
+	u.queue = nil
+}
+
+// leave counts a worker's goroutine out.
+func (u *UringReader) leave(w *ringWorker) {
+	u.withdraw(w)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.threads--; u.threads == 0 {
 		close(u.gone)
 	}
 }

@@ -70,7 +70,7 @@ func (w *ringWorker) run(made chan<- error) {
 			w.u.broke(err)
 			return
 		}
-		w.u.countRebuilt()
+		w.u.resume(w)
 	}
 }
 
