@@ -223,6 +223,8 @@ func (f *speedFile) Release() {}
 // newPathReader makes the reader of a path.
 func newPathReader(name PathName, pool *aligned.Pool) (tiers.ReadWriter, error) {
 	switch name {
+	case PathUring:
+		return NewUringReader(UringOptions{Depth: measureItems, Pread: PreadOptions{Pool: pool}})
 	case PathPread, PathBuffered:
 		return NewPreadReader(PreadOptions{Workers: measureItems, Pool: pool})
 	}
