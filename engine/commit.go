@@ -24,7 +24,7 @@ func (p *putBatch) commit(items []*putItem) (logged []*putItem) {
 	for _, it := range items {
 		if err := p.recheckLocked(it); err != nil {
 			dead = append(dead, deadExtent{it.rec.Entry.Home().Address, it.key, it.rec.Entry.Seq})
-			it.seg.inflight--
+			it.placed.seg.inflight--
 			it.rec = nil
 			p.fail(it, putStatus(err), "", err)
 			continue
@@ -37,11 +37,11 @@ func (p *putBatch) commit(items []*putItem) (logged []*putItem) {
 	}
 	err := s.logLocked(recs...)
 	for _, it := range ok {
-		it.seg.inflight--
+		it.placed.seg.inflight--
 		if err == nil {
-			it.seg.pending++
+			it.placed.seg.pending++
 			it.end = it.rec.end
-			it.seg.entries = append(it.seg.entries, it.entry)
+			it.placed.seg.entries = append(it.placed.seg.entries, it.placed.entry)
 			s.count.putBlocks.Add(1)
 			s.count.putBytes.Add(it.rec.Entry.RawBytes)
 		}
@@ -69,8 +69,8 @@ func (p *putBatch) recheckLocked(it *putItem) error {
 	if s.broken != nil {
 		return fmt.Errorf("%w: %w", ErrReadOnly, s.broken)
 	}
-	if it.seg.lost { // its bytes can not be made durable any more
-		return fmt.Errorf("%w: segment %d failed while the block was being written", ErrShed, it.seg.id)
+	if it.placed.seg.lost { // its bytes can not be made durable any more
+		return fmt.Errorf("%w: segment %d failed while the block was being written", ErrShed, it.placed.seg.id)
 	}
 	// Rule epochrecheck.
 	if !canaryLaw3Epoch && it.rec.Entry.Seq < s.floorLocked(it.key.Namespace) {

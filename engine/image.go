@@ -3,23 +3,39 @@ package engine
 import (
 	"fmt"
 
+	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/internal/aligned"
-	"github.com/sealstone/sealstone/internal/sums"
 	"github.com/sealstone/sealstone/tiers/disk"
 )
 
-// image is a block on its way to a segment: header pages and payload in one
-// aligned buffer off the Go heap.
+// image is a block on its way to a segment: header pages and payload in an
+// aligned buffer off the Go heap, which the images of a group share.
 type image struct {
-	ext disk.Extent
-	buf *aligned.Buffer
+	ext   disk.Extent
+	buf   *aligned.Buffer
+	begin int // where the header begins in buf
 }
 
-func (m *image) bytes() []byte { return m.buf.Bytes()[:m.ext.Pages()*disk.PageBytes] }
+func (m *image) bytes() []byte {
+	return m.buf.Bytes()[m.begin:][:m.ext.Pages()*disk.PageBytes]
+}
+
 func (m *image) payload() []byte {
 	return m.bytes()[int(m.ext.HeaderPages)*disk.PageBytes:]
 }
+
+// free gives the buffer back, of an image that has it alone.
 func (m *image) free() { m.buf.Free() }
+
+// aliasOf makes the image an alias of an extent with the same content; with
+// nil it is a whole block, again if need be.
+func (m *image) aliasOf(target *index.Extent) {
+	m.ext.Kind, m.ext.Target = disk.KindFull, disk.Address{}
+	if target != nil {
+		m.ext.Kind, m.ext.Target = disk.KindAlias, target.Address
+	}
+	m.ext.Repage()
+}
 
 // planesInOrder sorts a block's planes by the layout's order.
 func (n *Namespace) planesInOrder(b *PutBlock) ([]PlaneData, error) {
@@ -68,36 +84,20 @@ func (n *Namespace) extentOf(b *PutBlock, planes []PlaneData, seq uint64, depth 
 	return ext
 }
 
-// fill copies the planes into the image and takes their sums in one pass, a
-// chunk at a time, so that each chunk is hashed while it is still in cache.
-// What is hashed is the store's own copy: bytes that change under the caller's
-// hands are caught by a seal, not stored under a wrong sum.
-func (m *image) fill(planes []PlaneData) {
-	payload := m.payload()
-	end, chunk := int64(0), 0
-	lens := make([]int64, len(planes))
-	rawSums := make([]uint64, 0, len(m.ext.Chunks))
-	for i, p := range planes {
-		pl := &m.ext.Planes[i]
-		lens[i] = pl.RawBytes
-		clear(payload[end:pl.OffsetBytes])
-		end = pl.OffsetBytes + pl.RawBytes
-		src := spanReader{spans: append([][]byte(nil), p.Spans...)}
-		for rest := payload[pl.OffsetBytes:end]; len(rest) > 0; chunk++ {
-			c := rest[:min(len(rest), sums.ChunkBytes)]
-			src.read(c)
-			m.ext.Chunks[chunk].RawSum = sums.Chunk(c)
-			rawSums = append(rawSums, m.ext.Chunks[chunk].RawSum)
-			rest = rest[len(c):]
-		}
-	}
-	clear(payload[end:])
-	m.ext.ContentID = sums.Content(lens, rawSums)
-}
-
 // spanReader copies from a list of spans.
 type spanReader struct {
 	spans [][]byte // a copy of the list: read consumes it
+}
+
+// skip passes over n bytes.
+func (r *spanReader) skip(n int64) {
+	for n > 0 && len(r.spans) > 0 {
+		if k := int64(len(r.spans[0])); n >= k {
+			r.spans, n = r.spans[1:], n-k
+			continue
+		}
+		r.spans[0], n = r.spans[0][n:], 0
+	}
 }
 
 func (r *spanReader) read(dst []byte) {

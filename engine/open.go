@@ -57,7 +57,8 @@ func Open(dir string, o Options) (*Store, error) {
 func newStore(dir string, o Options) *Store {
 	s := &Store{
 		o: o, dir: dir,
-		slots: make(chan struct{}, opsMax), queue: newSubmitQueue(o.SubmitQueue),
+		slots: make(chan struct{}, opsMax), builders: make(chan struct{}, buildWorkers()),
+		gate: newWriteGate(o.WriteInflightBytes), queue: newSubmitQueue(o.SubmitQueue),
 		events: newEventRing(o.OnEvent), overlay: newOverlay(),
 		inflight: map[index.Key]*inflightPut{}, spaces: map[uint32]*space{}, segs: map[uint64]*segment{},
 		bad: map[disk.Address]struct{}{}, spoilt: map[disk.Address]struct{}{}, moved: make(chan struct{}), live: map[uint64]int64{},

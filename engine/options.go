@@ -46,6 +46,11 @@ type Options struct {
 	// it is shed; a get waits for its turn until its context ends. The default
 	// is 256 MiB, at least 4 x MaxBlockBytes.
 	MaxInflightBytes int64
+	// WriteInflightBytes bounds the bytes of blocks that puts have with the
+	// device at a time, so that reads find it free in between. More than it
+	// wait for their turn, until their context ends; a larger block passes
+	// alone. The default is 8 MiB, the least 1 MiB.
+	WriteInflightBytes int64
 	// MaxPendingBytes bounds what is written but not yet applied to the index;
 	// over it puts are shed until the next sync. The default is 512 MiB.
 	MaxPendingBytes int64
@@ -107,6 +112,8 @@ type privateOptions struct {
 const (
 	defaultMaxInflight  = 256 << 20
 	defaultMaxPending   = 512 << 20
+	defaultWriting      = 8 << 20
+	minWriting          = 1 << 20
 	defaultMaxOpenFiles = 256
 	defaultReadWorkers  = 32
 	maxReadWorkers      = 64
@@ -138,6 +145,8 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	orDefault(&o.MaxInflightBytes, defaultMaxInflight)
 	o.MaxInflightBytes = max(o.MaxInflightBytes, 4*o.MaxBlockBytes)
+	orDefault(&o.WriteInflightBytes, defaultWriting)
+	o.WriteInflightBytes = max(o.WriteInflightBytes, minWriting)
 	orDefault(&o.MaxPendingBytes, defaultMaxPending)
 	orDefault(&o.MaxOpenFiles, defaultMaxOpenFiles)
 	orDefault(&o.ReadWorkers, defaultReadWorkers)

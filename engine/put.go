@@ -9,7 +9,6 @@ import (
 
 	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/tiers"
-	"github.com/sealstone/sealstone/tiers/disk"
 	"github.com/sealstone/sealstone/wal"
 )
 
@@ -61,8 +60,11 @@ type putBatch struct {
 	blocks []PutBlock
 	out    []PutResult // the caller's: only under op
 	items  []*putItem
-	// written are not logged yet, logged are not answered yet.
+	// writing are on their way to the device, in order; written are not
+	// logged yet, logged are not answered yet.
+	writing         []*groupWrite
 	written, logged []*putItem
+	writtenBytes    int64
 }
 
 // putItem is one block of a batch that is not decided yet.
@@ -76,13 +78,13 @@ type putItem struct {
 	parent index.Key
 	depth  uint32
 
+	img    *image
+	target *index.Extent // shared instead of written
+	shared *segment      // whose extent that is, held as a guest
+	placed placed        // set when it is written, or err is
+	err    error
 	rec    *record
 	end    wal.LSN // of its group, once logged
-	seg    *segment
-	page   uint32
-	entry  disk.FooterEntry
-	shared *segment // whose extent is shared, held as a guest
-	bytes  int64
 	status Status
 }
 
@@ -106,6 +108,12 @@ func (p *putBatch) fail(it *putItem, st Status, reason string, err error) {
 	p.settle(it, PutResult{Status: be.Status, Err: be})
 }
 
+func (p *putBatch) failAll(items []*putItem, st Status, reason string, err error) {
+	for _, it := range items {
+		p.fail(it, st, reason, err)
+	}
+}
+
 func (p *putBatch) run(ctx context.Context, op *operation) {
 	p.op = op
 	if !p.prepare() {
@@ -123,7 +131,7 @@ func (p *putBatch) run(ctx context.Context, op *operation) {
 }
 
 // prepare checks the arguments; it is the only part that looks at the
-// caller's lists, the bytes are read in write.
+// caller's lists, the bytes are read in build.
 func (p *putBatch) prepare() bool {
 	if !p.op.enter() {
 		return false
@@ -306,10 +314,10 @@ func (p *putBatch) existed(it *putItem, e index.Entry) {
 	s := p.s
 	s.used.mark(e.Address)
 	r := PutResult{Status: StatusOK, Existed: true}
-	if img, err := p.build(it, 0); err == nil {
-		r.Differs = index.TagOf(img.ext.ContentID) != e.Content
-		sealErr := img.checkSeal(&p.blocks[it.i])
-		img.free()
+	if buf, err := p.buildAlone(it); err == nil {
+		r.Differs = index.TagOf(it.img.ext.ContentID) != e.Content
+		sealErr := it.img.checkSeal(&p.blocks[it.i])
+		buf.Free()
 		if sealErr != nil {
 			p.fail(it, StatusCorrupt, "", sealErr)
 			return
@@ -325,27 +333,27 @@ func (p *putBatch) existed(it *putItem, e index.Entry) {
 	p.settle(it, r)
 }
 
-// groupRecordsMax bounds the records of a put that are logged as one group,
-// far below what a log file holds.
-const groupRecordsMax = 128
+const (
+	// groupRecordsMax bounds the records of a put that are logged as one
+	// group, far below what a log file holds.
+	groupRecordsMax = 128
+	// groupBytesMax bounds their extents: what is written and not logged
+	// counts against no limit yet.
+	groupBytesMax = 64 << 20
+)
 
 // store writes the extents, then logs all of them in one group (in several,
-// where segments fill up in between).
+// where they are many or segments fill up in between).
 func (p *putBatch) store(ctx context.Context, mine []*putItem) {
-	for _, it := range mine {
-		if err := ctx.Err(); err != nil {
-			p.fail(it, StatusTimeout, "the context ended before this block's turn", err)
+	for todo := mine; len(todo) > 0; {
+		var g *putGroup
+		if g, todo = p.nextGroup(ctx, todo); g == nil {
 			continue
 		}
-		if err := p.write(ctx, it); err != nil {
-			p.fail(it, putStatus(err), "", err)
-			continue
-		}
-		p.written = append(p.written, it)
-		if len(p.written) >= groupRecordsMax {
-			p.commitWritten()
-		}
+		p.place(ctx, g, p.prepareGroup(g))
+		g.release()
 	}
+	p.reap(0)
 	p.commitWritten()
 	logged := p.logged
 	p.logged = nil
@@ -361,13 +369,13 @@ func (p *putBatch) store(ctx context.Context, mine []*putItem) {
 			p.fail(it, putStatus(err), "stored, and not known to be durable", err)
 			continue
 		}
-		p.settle(it, PutResult{Status: StatusOK, Shared: it.rec.Entry.IsAlias(), Durable: p.o.Durable, WrittenBytes: it.bytes})
+		p.settle(it, PutResult{Status: StatusOK, Shared: it.rec.Entry.IsAlias(), Durable: p.o.Durable, WrittenBytes: it.placed.extent.Bytes()})
 	}
 }
 
 func (p *putBatch) commitWritten() {
 	written := p.written
-	p.written = nil
+	p.written, p.writtenBytes = nil, 0
 	p.logged = append(p.logged, p.commit(written)...)
 }
 

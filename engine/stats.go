@@ -35,6 +35,7 @@ type Stats struct {
 	DurablePosition, AppliedPosition   uint64
 	LogEndPosition                     uint64
 	InflightBytes, InflightBytesMax    int64 // of buffers; the limit
+	WritingBytes, WritingBytesMax      int64 // of puts, with the device; the most so far
 	BufferBytes                        int64 // handed out by NewBuffer
 	LeasedBytes, LeasesRefused         int64
 	SubmitQueued                       int
@@ -99,7 +100,7 @@ func (s *Store) Stats() Stats {
 		Rereads: c.rereads.Load(), RereadsSaved: c.rereadsSaved.Load(),
 		Fetches: c.fetches.Load(), FetchedBytes: c.fetchedBytes.Load(),
 		StraightBytes: c.straightBytes.Load(), ReadAlone: c.readAlone.Load(),
-		BufferBytes: s.buffers.Load(),
+		BufferBytes: s.buffers.Load(), WritingBytes: s.gate.heldBytes.Load(), WritingBytesMax: s.gate.mostBytes.Load(),
 	}
 	for _, st := range Statuses() {
 		if n := c.putStatus[st].Load(); n > 0 {

@@ -39,6 +39,8 @@ type Store struct {
 	movePool     *aligned.Pool // of eviction, which must not wait for puts that wait for it
 	strangeBytes int64         // of files in the directory that are not ours
 	slots        chan struct{} // operations running
+	builders     chan struct{} // copying and hashing for puts
+	gate         *writeGate
 	queue        *submitQueue
 	buffers      atomic.Int64 // bytes handed out by NewBuffer
 

@@ -2,16 +2,17 @@ package disk
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/sealstone/sealstone/internal/aligned"
 	"github.com/sealstone/sealstone/internal/vfs"
 )
 
-// WriteAt writes image, whole pages, at page, inside one reservation. Memory
-// that is aligned to 4096 bytes, best outside the Go heap, goes past the page
+// WriteAt writes image, whole pages, at page, inside one reservation or over
+// several that follow one another. Memory that is aligned to 4096 bytes, best outside the Go heap, goes past the page
 // cache; other memory through it. The bytes are in the file when it returns,
 // and durable after the next Sync. After a failure the Writer takes no more
-// extents; this one's reservation must be ended as a hole.
+// extents; the reservations that image touches must be ended as holes.
 func (w *Writer) WriteAt(page uint32, image []byte) error {
 	if err := w.checkWrite(page, image); err != nil {
 		return fmt.Errorf("disk: write extent: %w", err)
@@ -35,12 +36,27 @@ func (w *Writer) checkWrite(page uint32, image []byte) error {
 		return invalidf("segment %016x: image of %d bytes is not whole pages", w.s.id, len(image))
 	}
 	end := uint64(page) + uint64(len(image)/PageBytes)
+	for at := uint64(page); at < end; {
+		next, ok := w.reservedUpTo(at)
+		if !ok {
+			return invalidf("segment %016x: pages %d to %d are not all reserved", w.s.id, page, end)
+		}
+		at = next
+	}
+	return nil
+}
+
+// reservedUpTo returns where the reservation ends that has a page.
+func (w *Writer) reservedUpTo(page uint64) (end uint64, ok bool) {
+	if r, ok := w.reserved[uint32(page)]; ok && page <= math.MaxUint32 {
+		return page + uint64(r.pages), true
+	}
 	for first, r := range w.reserved {
-		if page >= first && end <= uint64(first)+uint64(r.pages) {
-			return nil
+		if end := uint64(first) + uint64(r.pages); page >= uint64(first) && page < end {
+			return end, true
 		}
 	}
-	return invalidf("segment %016x: pages %d to %d are not inside a reservation", w.s.id, page, end)
+	return 0, false
 }
 
 // writePages writes p, whole pages, in bounded pieces. Direct I/O that the
