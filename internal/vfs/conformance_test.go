@@ -244,6 +244,8 @@ func testReadWrite(t *testing.T, f FS) {
 	must(t, file.Sync())
 	must(t, file.Datasync())
 	must(t, file.DropCache(0, 0))
+	must(t, file.StartWriteback(0, 0))
+	must(t, file.StartWriteback(0, 1))
 }
 
 func testReadv(t *testing.T, f FS) {
@@ -372,6 +374,7 @@ func testClosed(t *testing.T, f FS) {
 	wantErr(t, "Truncate", file.Truncate(0), fs.ErrClosed)
 	wantErr(t, "Preallocate", file.Preallocate(0, 1), fs.ErrClosed)
 	wantErr(t, "DropCache", file.DropCache(0, 1), fs.ErrClosed)
+	wantErr(t, "StartWriteback", file.StartWriteback(0, 1), fs.ErrClosed)
 	wantErr(t, "Close", file.Close(), fs.ErrClosed)
 	if file.Fd() != InvalidFd {
 		t.Error("a closed file has a descriptor")

@@ -264,6 +264,14 @@ func (f *osFile) DropCache(off, length int64) error {
 	})
 }
 
+func (f *osFile) StartWriteback(off, length int64) error {
+	return f.call("start writeback of", func(fd int) error {
+		// Without the flags that wait, the call reads no error of earlier
+		// writes away.
+		return unix.SyncFileRange(fd, off, length, unix.SYNC_FILE_RANGE_WRITE)
+	})
+}
+
 func (f *osFile) Stat() (Info, error) {
 	var st unix.Stat_t
 	if err := f.call("stat", func(fd int) error { return unix.Fstat(fd, &st) }); err != nil {

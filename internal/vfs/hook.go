@@ -73,7 +73,7 @@ func (op Op) String() string {
 // is returned (as it is) and nothing is done. h runs in the caller's
 // goroutine and without any lock, so it may use fs, or take a CrashClone. It
 // may be called concurrently. RemoveAll and MkdirAll ask for each of their
-// steps; Close and DropCache do not ask. The files have no Fd, so that no I/O
+// steps; Close, DropCache and StartWriteback do not ask. The files have no Fd, so that no I/O
 // goes past h.
 func WithHook(fs FS, h func(Op) error) FS { return &hookFS{fs: fs, h: h} }
 

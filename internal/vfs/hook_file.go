@@ -1,7 +1,7 @@
 package vfs
 
-// hookFile asks the hook before each operation on a file; Close and DropCache
-// go through.
+// hookFile asks the hook before each operation on a file; Close, DropCache
+// and StartWriteback go through.
 type hookFile struct {
 	File
 	fs   *hookFS

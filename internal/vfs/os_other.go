@@ -333,6 +333,8 @@ func (f *osFile) Preallocate(off, length int64) error {
 
 func (f *osFile) DropCache(off, length int64) error { return nil }
 
+func (f *osFile) StartWriteback(off, length int64) error { return nil }
+
 func (f *osFile) Stat() (Info, error) {
 	st, err := f.f.Stat()
 	if err != nil {

@@ -92,6 +92,11 @@ type File interface {
 	// DropCache asks the kernel to forget cached pages of the range; a hint.
 	DropCache(off, length int64) error
 
+	// StartWriteback asks the kernel to begin writing cached bytes of the
+	// range to the device, and does not wait for it. It makes nothing
+	// durable, and swallows no error that a sync would report.
+	StartWriteback(off, length int64) error
+
 	Stat() (Info, error)
 	// Fd is the descriptor, or InvalidFd. It is valid until Close: who hands
 	// it to the kernel keeps the File open until the request ended.

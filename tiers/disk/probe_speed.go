@@ -226,7 +226,7 @@ func newPathReader(name PathName, pool *aligned.Pool) (tiers.ReadWriter, error) 
 	case PathUring:
 		return NewUringReader(UringOptions{Depth: measureItems, Pread: PreadOptions{Pool: pool}})
 	case PathPread, PathBuffered:
-		return NewPreadReader(PreadOptions{Workers: measureItems, Pool: pool})
+		return NewPreadReader(PreadOptions{Workers: measureItems, Pool: pool, Buffered: name == PathBuffered})
 	}
 	return nil, fmt.Errorf("no reader for path %s: %w", name, errors.ErrUnsupported)
 }

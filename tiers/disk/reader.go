@@ -35,6 +35,9 @@ type PreadOptions struct {
 	// largest item with 4 KiB added at both ends and rounded up to a power
 	// of two. Required.
 	Pool *aligned.Pool
+	// Buffered takes every byte through the page cache, and keeps little of
+	// it there.
+	Buffered bool
 	// PoolWaitMax bounds the wait for a bounce buffer, after which the item
 	// is tiers.ErrBusy. 0 means DefaultPoolWaitMax.
 	PoolWaitMax time.Duration
@@ -52,6 +55,7 @@ type PreadReader struct {
 	workersMax  int
 	queueMax    int
 	poolWaitMax time.Duration
+	buffered    bool
 	refusal     atomic.Pointer[string] // of direct reads
 	refusalW    atomic.Pointer[string] // of direct writes
 
@@ -80,6 +84,7 @@ func NewPreadReader(o PreadOptions) (*PreadReader, error) {
 		workersMax:  min(orDefault(o.Workers, DefaultReadWorkers), MaxReadWorkers),
 		queueMax:    orDefault(o.QueueMax, DefaultReadQueue),
 		poolWaitMax: orDefault(o.PoolWaitMax, DefaultPoolWaitMax),
+		buffered:    o.Buffered,
 		gone:        make(chan struct{}),
 	}
 	p.wake = sync.NewCond(&p.mu)
@@ -94,7 +99,15 @@ func orDefault[T int | int64 | time.Duration](v, def T) T {
 }
 
 // Name implements tiers.Reader.
-func (p *PreadReader) Name() string { return "pread" }
+func (p *PreadReader) Name() string {
+	if p.buffered {
+		return "buffered"
+	}
+	return "pread"
+}
+
+// Buffered says whether the reader was told to use the page cache.
+func (p *PreadReader) Buffered() bool { return p.buffered }
 
 // Refusal says why reads no longer use direct I/O, or "" when nothing was
 // refused.

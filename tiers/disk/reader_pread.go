@@ -65,7 +65,7 @@ func (p *PreadReader) read(r *request) outcome {
 	if r.b.ctx.Err() != nil && !r.pinned {
 		return outcome{err: abandoned(r.b.ctx)}
 	}
-	if f := r.file.File(true); f != nil && p.refusal.Load() == nil {
+	if f := p.directReader(r); f != nil {
 		out := p.readDirect(r, f)
 		if !isRefusal(out.err) {
 			return out
@@ -76,10 +76,19 @@ func (p *PreadReader) read(r *request) outcome {
 	if f == nil {
 		return outcome{err: fmt.Errorf("file is not open: %w", tiers.ErrInvalid)}
 	}
+	defer tidyRead(f, r.offset, r.length)
 	if r.pinned {
 		return outcome{path: tiers.PathBuffered, err: readFull(f, r.spans, r.offset, r.length, false)}
 	}
 	return p.bounce(r.b.ctx, f, r.offset, r.length, tiers.PathBufferedBounce)
+}
+
+// directReader is the descriptor for a read past the page cache, or nil.
+func (p *PreadReader) directReader(r *request) vfs.File {
+	if p.buffered || p.refusal.Load() != nil {
+		return nil
+	}
+	return r.file.File(true)
 }
 
 func (p *PreadReader) readDirect(r *request, f vfs.File) outcome {

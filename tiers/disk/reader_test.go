@@ -12,26 +12,35 @@ import (
 	"github.com/sealstone/sealstone/tiers/readertest"
 )
 
-func TestPreadReaderConformance(t *testing.T) {
-	defer goleak.VerifyNone(t)
-	readertest.Run(t, func(t testing.TB, c readertest.Config) tiers.Reader {
-		r, err := NewPreadReader(PreadOptions{Workers: c.Workers, QueueMax: c.QueueMax, Pool: c.Pool})
+// preadShapes are the readers that go through the suites.
+var preadShapes = map[string]PreadOptions{"pread": {}, "buffered": {Buffered: true}}
+
+func openPread(o PreadOptions) readertest.OpenWriter {
+	return func(t testing.TB, c readertest.Config) tiers.ReadWriter {
+		o.Workers, o.QueueMax, o.Pool = c.Workers, c.QueueMax, c.Pool
+		r, err := NewPreadReader(o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r
-	})
+	}
+}
+
+func TestPreadReaderConformance(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	for name, o := range preadShapes {
+		t.Run(name, func(t *testing.T) {
+			open := openPread(o)
+			readertest.Run(t, func(t testing.TB, c readertest.Config) tiers.Reader { return open(t, c) })
+		})
+	}
 }
 
 func TestPreadWriterConformance(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	readertest.RunWriter(t, func(t testing.TB, c readertest.Config) tiers.ReadWriter {
-		r, err := NewPreadReader(PreadOptions{Workers: c.Workers, QueueMax: c.QueueMax, Pool: c.Pool})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	})
+	for name, o := range preadShapes {
+		t.Run(name, func(t *testing.T) { readertest.RunWriter(t, openPread(o)) })
+	}
 }
 
 func TestPreadReaderOptions(t *testing.T) {

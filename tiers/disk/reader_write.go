@@ -18,7 +18,7 @@ import (
 // that nobody may write to says nothing about direct I/O.
 func (p *PreadReader) write(r *request) (tiers.Path, error) {
 	var refused error
-	if f := r.directWriter(); f != nil && p.refusalW.Load() == nil {
+	if f := p.directWriter(r); f != nil {
 		err := writeSpans(f, r.spans, r.offset, true)
 		if !isRefusal(err) {
 			return tiers.PathDirect, err
@@ -32,6 +32,7 @@ func (p *PreadReader) write(r *request) (tiers.Path, error) {
 	if err := writeSpans(f, r.spans, r.offset, false); err != nil {
 		return tiers.PathNone, err
 	}
+	tidyWrite(f, r.offset, r.length)
 	if refused != nil {
 		refuse(&p.refusalW, refused)
 	}
@@ -40,8 +41,8 @@ func (p *PreadReader) write(r *request) (tiers.Path, error) {
 
 // directWriter is the descriptor for a write past the page cache, or nil if
 // the spans do not suit one or the file has none.
-func (r *request) directWriter() vfs.File {
-	if !r.suitable || r.length%directAlignBytes != 0 {
+func (p *PreadReader) directWriter(r *request) vfs.File {
+	if p.buffered || p.refusalW.Load() != nil || !r.suitable || r.length%directAlignBytes != 0 {
 		return nil
 	}
 	return r.file.File(true)

@@ -119,6 +119,9 @@ func NewUringReader(o UringOptions) (*UringReader, error) {
 	if o.Rings < 0 || o.Depth < 0 || o.SubmitBatch < 0 {
 		return nil, fmt.Errorf("disk: new uring reader: negative limit: %w", ErrInvalid)
 	}
+	if o.Pread.Buffered {
+		return nil, fmt.Errorf("disk: new uring reader: rings go past the page cache, Buffered is set: %w", ErrInvalid)
+	}
 	p, err := NewPreadReader(o.Pread)
 	if err != nil {
 		return nil, fmt.Errorf("disk: new uring reader: %w", err)
@@ -226,11 +229,11 @@ func (u *UringReader) route(r *request) bool {
 	var f vfs.File
 	switch {
 	case r.b.write:
-		if u.refusalW.Load() == nil && u.pread.refusalW.Load() == nil {
-			f = r.directWriter()
+		if u.refusalW.Load() == nil {
+			f = u.pread.directWriter(r)
 		}
-	case u.refusal.Load() == nil && u.pread.refusal.Load() == nil:
-		f = r.file.File(true)
+	case u.refusal.Load() == nil:
+		f = u.pread.directReader(r)
 	}
 	if f == nil {
 		return false

@@ -80,6 +80,9 @@ func benchPaths(b *testing.B, pool *aligned.Pool) map[string]tiers.ReadWriter {
 	pread, err := NewPreadReader(PreadOptions{Pool: pool})
 	must(b, err)
 	out["pread"] = pread
+	buffered, err := NewPreadReader(PreadOptions{Pool: pool, Buffered: true})
+	must(b, err)
+	out["buffered"] = buffered
 	if rings, err := NewUringReader(UringOptions{Pread: PreadOptions{Pool: pool}}); err == nil {
 		out["uring"] = rings
 	} else {

@@ -72,10 +72,14 @@ func TestUringOptions(t *testing.T) {
 		{"negative rings", UringOptions{Rings: -1}, ErrInvalid, 0, 0},
 		{"negative depth", UringOptions{Depth: -1}, ErrInvalid, 0, 0},
 		{"negative batch", UringOptions{SubmitBatch: -1}, ErrInvalid, 0, 0},
+		{"buffered", UringOptions{}, ErrInvalid, 0, 0},
 		{"defaults", UringOptions{}, nil, min(runtime.GOMAXPROCS(0), 4), 64},
 		{"one each", UringOptions{Rings: 3, Depth: 1}, nil, 3, 3},
 		{"capped", UringOptions{Rings: 100, Depth: 1 << 20}, nil, MaxUringRings, MaxUringDepth},
 	} {
+		if tc.name == "buffered" {
+			tc.o.Pread.Buffered = true
+		}
 		if tc.name != "no pool" {
 			tc.o.Pread.Pool = pool
 		}
