@@ -46,9 +46,10 @@ type depthMark struct {
 	hasReader     bool
 }
 
-func markDepth(d *callDepth, s Store) depthMark {
+// markDepth reads the counts. Requests that write are not the reader's.
+func markDepth(d *callDepth, s Store, writes bool) depthMark {
 	m := depthMark{at: d.now(), calls: d.requestSeconds()}
-	if r := s.Path().Reader; r != nil {
+	if r := s.Path().Reader; r != nil && !writes {
 		m.reader, m.hasReader = r.RequestSeconds, true
 	}
 	return m

@@ -16,6 +16,7 @@ const coldHow = "the page cache of the store's files is dropped before every rou
 func (b *bench) noteDevice() {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(b.config.Dir, &fs); err == nil && (fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC) {
+		b.memory = true
 		b.note("the directory is on tmpfs: its files are memory, nothing is cold, and no sync costs anything")
 		return
 	}
@@ -30,8 +31,10 @@ func (b *bench) noteDevice() {
 	}
 	switch name := filepath.Base(target); {
 	case strings.HasPrefix(name, "zram"):
+		b.memory = true
 		b.note(name + " is compressed memory: figures are those of the processor, not of a device; random bytes do not compress")
 	case strings.HasPrefix(name, "ram"):
+		b.memory = true
 		b.note(name + " is memory: figures are those of the processor, not of a device")
 	case strings.HasPrefix(name, "loop"):
 		b.note(name + " is a file of another file system, whose cache may hold it: reads may not be cold")

@@ -18,10 +18,12 @@ const (
 	inflightMin = 256 << 20
 )
 
-// OpenEngine makes a store of the engine.
+// OpenEngine makes a store of the engine. Beside the engine's errors there is
+// ErrConfig, for a path that does not exist.
 func OpenEngine(ctx context.Context, dir string, s Shape) (Store, error) {
-	if s.Path != PathAuto {
-		return nil, fmt.Errorf("%w: path %q: this engine chooses its path by itself; say %s", ErrConfig, s.Path, PathAuto)
+	path, err := engine.ParsePath(s.Path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	e := &engineStore{shape: s, names: make([]string, s.Planes)}
 	planes := make([]layout.Plane, s.Planes)
@@ -30,10 +32,9 @@ func OpenEngine(ctx context.Context, dir string, s Shape) (Store, error) {
 		e.names[i] = fmt.Sprintf("plane%03d", i)
 		planes[i] = layout.Plane{Name: e.names[i], SizeBytes: to - from}
 	}
-	var err error
 	e.store, err = engine.Open(dir, engine.Options{
 		CapacityBytes: s.CapacityBytes, MaxBlockBytes: max(s.BlockBytes, blockRoom), CreateOnly: true,
-		MaxInflightBytes: max(2*s.InflightBytes, inflightMin),
+		MaxInflightBytes: max(2*s.InflightBytes, inflightMin), Path: path,
 	})
 	if err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func (e *engineStore) Get(ctx context.Context, blocks []Block) []Answer {
 		}
 	}
 	out := make([]Answer, len(blocks))
-	for i, r := range e.namespace.Get(ctx, gets, engine.GetOptions{}) {
+	for i, r := range e.namespace.Get(ctx, gets, engine.GetOptions{WaitForDevice: !e.shape.Bounce}) {
 		out[i] = Answer{OK: r.Status == engine.StatusOK, Status: r.Status.String(), Err: r.Err}
 	}
 	return out
@@ -126,7 +127,11 @@ func (e *engineStore) NewBuffer(sizeBytes int) ([]byte, func(), error) {
 // Path implements Store.
 func (e *engineStore) Path() PathInfo {
 	s := e.store.Stats()
-	return PathInfo{Name: s.PathRead, Reason: s.PathReason}
+	p := PathInfo{Name: s.PathRead, Reader: &ReaderCount{RequestSeconds: s.ReadDepth.Seconds()}}
+	if r := e.store.ProbeReport(); r != nil && string(r.Chosen) == p.Name {
+		p.Reason = r.ChosenBecause
+	}
+	return p
 }
 
 // Flush implements Store.

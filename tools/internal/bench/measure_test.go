@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"math"
 	"testing"
 	"time"
@@ -68,6 +69,20 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+// TestShallowOnMemory: a depth that was not there is told, and is no failure.
+func TestShallowOnMemory(t *testing.T) {
+	for _, memory := range []bool{false, true} {
+		s := summary{
+			name: Onboard, memory: memory, config: Config{Depth: 10, Concurrency: 2, BatchBlocks: 10, BlockBytes: 1, Bytes: 100},
+			rounds: []measured{{depth: 3, depthJudged: true}},
+		}
+		r, err := s.result()
+		if told := len(r.Notes) == 1; told != memory || errors.Is(err, ErrDepth) == memory {
+			t.Errorf("memory %v: %v, %v", memory, r.Notes, err)
+		}
+	}
+}
+
 func TestBesideIsAllOrNothing(t *testing.T) {
 	s := summary{rounds: make([]measured, 2), fio: make([]fioRound, 1)}
 	if b := s.beside(); b != nil {
@@ -114,7 +129,7 @@ func TestCallDepth(t *testing.T) {
 	d := &callDepth{now: func() time.Time { return now }}
 	w := &world{}
 	s := &mapStore{world: w}
-	from := markDepth(d, s)
+	from := markDepth(d, s, false)
 	d.add(10)
 	now = now.Add(2 * time.Second)
 	d.add(10)
@@ -122,10 +137,10 @@ func TestCallDepth(t *testing.T) {
 	d.add(-20)
 	now = now.Add(time.Second)
 	// 10 for two seconds, 20 for one, none for one.
-	if got, source := meanDepth(from, markDepth(d, s), 64); got != 10 || source != DepthOfCalls {
+	if got, source := meanDepth(from, markDepth(d, s, false), 64); got != 10 || source != DepthOfCalls {
 		t.Errorf("%v by %s", got, source)
 	}
-	if got, _ := meanDepth(from, markDepth(d, s), 8); got != 8 {
+	if got, _ := meanDepth(from, markDepth(d, s, false), 8); got != 8 {
 		t.Errorf("%v, beyond what readers allow", got)
 	}
 	if got, _ := meanDepth(from, from, 8); got != 0 {

@@ -34,12 +34,12 @@ func (b *bench) round(ctx context.Context, s *stage, t task) (measured, error) {
 	workers := b.workers(s, t, depth)
 	f := b.feed(t, batches, w.puts)
 	runtime.GC() // of what the preparation left
-	from, cpu, begin := markDepth(depth, s.store), processCPU(), time.Now()
+	from, cpu, begin := markDepth(depth, s.store, w.puts), processCPU(), time.Now()
 	var group sync.WaitGroup
 	for _, worker := range workers {
 		group.Go(func() {
 			for {
-				batch := f.next(ctx, func() { f.last = markDepth(depth, s.store) })
+				batch := f.next(ctx, func() { f.last = markDepth(depth, s.store, w.puts) })
 				if batch == nil {
 					return
 				}

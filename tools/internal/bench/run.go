@@ -50,6 +50,10 @@ type bench struct {
 	tool   *fio.Tool
 	stages int
 	last   *stage // kept for the next workload
+	// chosen is the path of the first store. The stores after it are made with
+	// the same one: a measurement at Open may come out otherwise each time.
+	chosen PathInfo
+	memory bool // the directory is in memory
 	notes  []string
 }
 
@@ -73,7 +77,7 @@ func (b *bench) workload(ctx context.Context, name string) (_ Result, err error)
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, yard.close()) }()
-	sum := summary{name: name, config: b.config, path: first.store.Path()}
+	sum := summary{name: name, config: b.config, path: b.chosen, memory: b.memory}
 	for n := range b.config.Rounds {
 		s, err := b.stageOf(ctx, name, n)
 		if err != nil {
@@ -88,11 +92,22 @@ func (b *bench) workload(ctx context.Context, name string) (_ Result, err error)
 			return Result{}, err
 		}
 	}
+	b.notePath(sum.path.Name)
 	if err := b.finish(ctx, name, yard, &sum); err != nil {
 		return Result{}, err
 	}
 	sum.notes = b.notes
 	return sum.result()
+}
+
+// notePath says it when reads did not go the way that the report names.
+func (b *bench) notePath(reported string) {
+	if asked := b.config.Path; asked != PathAuto && reported != asked {
+		b.note(fmt.Sprintf("path %s was asked for, the store used %s", asked, reported))
+	}
+	if now := b.last.store.Path().Name; now != reported {
+		b.note(fmt.Sprintf("the path changed to %s while it was measured", now))
+	}
 }
 
 // firstStage is the stage of the first round.

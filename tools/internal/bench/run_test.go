@@ -156,6 +156,36 @@ func TestRunCountsFailures(t *testing.T) {
 	empty(t, c, w)
 }
 
+// TestPathIsKept: where the first store chose its path, the others take it.
+func TestPathIsKept(t *testing.T) {
+	w := &world{path: "uring"}
+	c := smallConfig(t, w)
+	c.Workloads = []string{Offload}
+	if _, err := Run(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range w.stores {
+		if want := map[bool]string{true: PathAuto, false: "uring"}[i == 0]; s.shape.Path != want {
+			t.Errorf("store %d was asked for path %s, want %s", i, s.shape.Path, want)
+		}
+	}
+	c.Progress = func(p Progress) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if p.Round == 3 {
+			w.path = "pread" // uring was demoted
+		}
+	}
+	r, err := Run(t.Context(), c)
+	if err != nil || !strings.Contains(strings.Join(r.Results[0].Notes, " "), "changed to pread") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	c.Path, c.Progress = "buffered", nil
+	if r, err = Run(t.Context(), c); err != nil || !strings.Contains(strings.Join(r.Results[0].Notes, " "), "buffered was asked for, the store used pread") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // TestDepth: the reader says that it has two requests in flight where ten are
 // asked for.
 func TestDepth(t *testing.T) {

@@ -56,8 +56,14 @@ func (b *bench) open(ctx context.Context, planes int) (_ *stage, err error) {
 			InflightBytes: int64(c.Concurrency) * batchBytes, Path: c.Path, Bounce: c.Bounce,
 		},
 	}
+	if b.chosen.Name != "" {
+		s.shape.Path = b.chosen.Name
+	}
 	if s.store, err = c.Open(ctx, s.dir, s.shape); err != nil {
 		return nil, errors.Join(fmt.Errorf("bench: open a store: %w", err), os.RemoveAll(s.dir))
+	}
+	if b.chosen.Name == "" {
+		b.chosen = s.store.Path()
 	}
 	for i := range c.blocks() {
 		hash := ref(s.set, i).Hash()

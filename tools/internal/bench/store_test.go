@@ -109,6 +109,8 @@ func (s *mapStore) Close(context.Context) error {
 }
 
 func (s *mapStore) Path() PathInfo {
+	s.world.mu.Lock()
+	defer s.world.mu.Unlock()
 	p := PathInfo{Name: s.world.path}
 	if s.world.inFlight > 0 {
 		p.Reader = &ReaderCount{RequestSeconds: s.world.inFlight * time.Since(s.opened).Seconds()}
