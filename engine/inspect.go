@@ -65,6 +65,9 @@ type StoreView struct {
 	QuarantineDiskBytes int64 `json:"quarantine_disk_bytes"`
 
 	Log LogState `json:"log"`
+	// Probe is what the last Open that measured found out about the paths; nil
+	// if no report is kept, or it cannot be read.
+	Probe *ProbeReport `json:"probe"`
 	// Rebuild says why the next Open will rebuild the index; empty if not.
 	Rebuild string `json:"rebuild"`
 }
@@ -80,6 +83,7 @@ func (i *Inspector) Store() StoreView {
 		Namespaces: len(s.meta.Namespaces()), SegmentDiskBytes: s.vol.AllocatedBytes(),
 		LogDiskBytes: treeBytes(s.fs, logDir), IndexDiskBytes: treeBytes(s.fs, indexDir),
 		QuarantineDiskBytes: treeBytes(s.fs, quarantineDir), Log: i.f.logState(), Rebuild: i.f.rec.lost,
+		Probe: s.readProbe(),
 	}
 	v.SegmentBound, v.SequenceBound = s.meta.Bounds()
 	for _, f := range i.f.found {

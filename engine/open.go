@@ -302,9 +302,13 @@ func (s *Store) planCapacity() error {
 }
 
 func (s *Store) openVolume() error {
+	direct := disk.DirectAuto
+	if s.o.Path == PathBuffered {
+		direct = disk.DirectNever
+	}
 	v, err := disk.OpenVolume(disk.VolumeOptions{
 		FS: s.fs, UUID: s.uuid, Key: s.key, SegmentBytes: s.room.segmentBytes,
-		MaxOpenFiles: s.o.MaxOpenFiles, Probe: s.probe, ReadOnly: s.o.ReadOnly,
+		MaxOpenFiles: s.o.MaxOpenFiles, Direct: direct, Probe: s.probe, ReadOnly: s.o.ReadOnly,
 		MaxBlockBytes: min(s.o.MaxBlockBytes, s.room.segmentBytes/2),
 	})
 	if err != nil {

@@ -2,13 +2,37 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
+	"github.com/sealstone/sealstone/internal/vfs"
 	"github.com/sealstone/sealstone/tiers/disk"
 )
 
 // ProbeReport is what the store's directory can do, as far as it was tried.
 type ProbeReport = disk.ProbeReport
+
+// Probe finds out what a directory can do, at length: all alignments, what
+// io_uring does there, preallocation, holes, latencies, and the speed of each
+// path. It makes a scratch file in dir of at most 64 MiB and a twentieth of
+// the free space, and removes it. The directory may hold a store, also one
+// that is open. Progress may be nil; it is called from another goroutine. The
+// timeout bounds it all; 0 means 10 s.
+//
+// A path that is refused is no error. Errors: those of opening the directory,
+// the cause of ctx, ErrInvalid.
+func Probe(ctx context.Context, dir string, timeout time.Duration, progress func(done, total int64)) (*ProbeReport, error) {
+	fsys, err := vfs.OpenOS(dir)
+	if err != nil {
+		return nil, fmt.Errorf("engine: probe %s: %w", dir, err)
+	}
+	r, err := disk.Probe(ctx, disk.ProbeOptions{FS: fsys, Measure: true, Timeout: timeout, Progress: progress})
+	if err != nil {
+		err = fmt.Errorf("engine: probe %s: %w", dir, err)
+	}
+	return r, errors.Join(err, fsys.Close())
+}
 
 // ProbeReport tells what was found out about the directory at Open. The copy
 // is the caller's.

@@ -3,7 +3,6 @@ package disk
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -51,10 +50,7 @@ func (p *prober) measure(ctx context.Context) {
 	}
 	for i := range p.r.Paths {
 		if path := &p.r.Paths[i]; path.State == PathProven && ctx.Err() == nil {
-			err := t.measurePath(ctx, path)
-			if errors.Is(err, errors.ErrUnsupported) {
-				p.note("%s was not measured: %v", path.Name, err)
-			} else if err != nil {
+			if err := t.measurePath(ctx, path); err != nil {
 				p.refuse(path.Name, doing("measure", err))
 			}
 		}
@@ -124,6 +120,9 @@ func (t *speedTest) measurePath(ctx context.Context, path *ProbePath) error {
 	}
 	path.ReadMiBs = mibPerSecond(moved, took)
 	path.CPUSecondsPerGiB = (processCPU() - cpu).Seconds() * (1 << 30) / float64(max(moved, 1))
+	if via := t.items[0].Path; path.Name != PathBuffered && moved > 0 && via != tiers.PathDirect {
+		return fmt.Errorf("the reader went another way: %v", via)
+	}
 	n := len(t.items) * measureItemBytes
 	if moved >= int64(n) && !bytes.Equal(t.src.Bytes()[:n], t.dst.Bytes()[:n]) {
 		return fmt.Errorf("%w: a batch read while measuring gave other bytes than were written", errContent)
@@ -224,9 +223,8 @@ func (f *speedFile) Release() {}
 func newPathReader(name PathName, pool *aligned.Pool) (tiers.ReadWriter, error) {
 	switch name {
 	case PathUring:
-		return NewUringReader(UringOptions{Depth: measureItems, Pread: PreadOptions{Pool: pool}})
-	case PathPread, PathBuffered:
+		return NewUringReader(UringOptions{Depth: measureItems, Pread: PreadOptions{Workers: measureItems, Pool: pool}})
+	default:
 		return NewPreadReader(PreadOptions{Workers: measureItems, Pool: pool, Buffered: name == PathBuffered})
 	}
-	return nil, fmt.Errorf("no reader for path %s: %w", name, errors.ErrUnsupported)
 }

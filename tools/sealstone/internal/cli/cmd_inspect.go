@@ -116,6 +116,7 @@ func printStore(w io.Writer, v engine.StoreView) {
 	t.row("log", "%s on disk, position %d to %d, durable to %d", formatBytes(v.LogDiskBytes), v.Log.First, v.Log.End, v.Log.DurableMark)
 	t.row("index", "%s on disk", formatBytes(v.IndexDiskBytes))
 	t.row("quarantine", "%s on disk", formatBytes(v.QuarantineDiskBytes))
+	t.row("paths", "%s", pathsText(v.Probe))
 	t.row("reserved", "segments below %d, sequences below %d", v.SegmentBound, v.SequenceBound)
 	t.flush()
 	var todo []string

@@ -78,6 +78,7 @@ var variable = []*regexp.Regexp{
 	regexp.MustCompile(`(?m)(^wal/.* bytes, ).*$`),
 	regexp.MustCompile(`(?m)(^wal/\S+: ).*$`),
 	regexp.MustCompile(`(?m)(^quarantine +)\S.*$`),
+	regexp.MustCompile(`(?m)(^paths +)\S.*$`),
 }
 
 func normalise(out string) string {

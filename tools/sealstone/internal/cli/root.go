@@ -65,6 +65,7 @@ var commands = []func(*environment) *cobra.Command{
 	newReplayChild,
 	newVerify,
 	newInspect,
+	newProbe,
 	newBench,
 	newVersion,
 }
