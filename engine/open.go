@@ -303,12 +303,12 @@ func (s *Store) planCapacity() error {
 
 func (s *Store) openVolume() error {
 	direct := disk.DirectAuto
-	if s.o.Path == PathBuffered {
-		direct = disk.DirectNever
+	if s.probe.Chosen == disk.PathBuffered {
+		direct = disk.DirectNever // writes follow
 	}
 	v, err := disk.OpenVolume(disk.VolumeOptions{
 		FS: s.fs, UUID: s.uuid, Key: s.key, SegmentBytes: s.room.segmentBytes,
-		MaxOpenFiles: s.o.MaxOpenFiles, Direct: direct, Probe: s.probe, ReadOnly: s.o.ReadOnly,
+		MaxOpenFiles: s.o.MaxOpenFiles, Probe: s.probe, Direct: direct, ReadOnly: s.o.ReadOnly,
 		MaxBlockBytes: min(s.o.MaxBlockBytes, s.room.segmentBytes/2),
 	})
 	if err != nil {

@@ -33,9 +33,10 @@ type ioPaths struct {
 	mu      sync.Mutex // demotions one at a time
 }
 
-func (p *ioPaths) set(list ...*ioPath) {
-	p.list = list
-	p.current.Store(list[0])
+// add appends a path; the first one is in use at once. Only Open adds.
+func (p *ioPaths) add(path *ioPath) {
+	p.list = append(p.list, path)
+	p.current.CompareAndSwap(nil, path)
 }
 
 func (p *ioPaths) use() *ioPath { return p.current.Load() }

@@ -46,7 +46,10 @@ func (f *fakePath) ReadBatch(ctx context.Context, items []tiers.Item) error {
 func fakePaths(s *Store) (first, second *fakePath) {
 	under := s.paths.use().rw
 	first, second = &fakePath{ReadWriter: under}, &fakePath{ReadWriter: under}
-	s.paths.set(&ioPath{name: "first", rw: first}, &ioPath{name: "second", rw: second})
+	s.paths.list = nil
+	s.paths.current.Store(nil)
+	s.paths.add(&ioPath{name: "first", rw: first})
+	s.paths.add(&ioPath{name: "second", rw: second})
 	return first, second
 }
 
@@ -135,7 +138,9 @@ func TestDamagedBlockDemotesNobody(t *testing.T) {
 func TestDemotionsAtOnce(t *testing.T) {
 	var p ioPaths
 	a, b, c := &ioPath{name: "a"}, &ioPath{name: "b"}, &ioPath{name: "c"}
-	p.set(a, b, c)
+	for _, path := range []*ioPath{a, b, c} {
+		p.add(path)
+	}
 	var done atomic.Int64
 	var wg sync.WaitGroup
 	for range 32 {
