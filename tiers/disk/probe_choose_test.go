@@ -26,6 +26,8 @@ func TestChoose(t *testing.T) {
 		{"within the noise, less CPU", []ProbePath{path(PathUring, 1100, 0.1), path(PathPread, 1200, 0.3), path(PathBuffered, 900, 0.05)}, PathUring, "0.10 s per GiB"},
 		{"within the noise, the second takes less", []ProbePath{path(PathUring, 1200, 0.3), path(PathPread, 1190, 0.1)}, PathPread, "within 10 %"},
 		{"all alike", []ProbePath{path(PathUring, 1100, 0.21), path(PathPread, 1200, 0.2), path(PathBuffered, 1150, 0.2)}, PathUring, "within 10 %"},
+		{"the page cache faster than all", []ProbePath{path(PathUring, 1000, 0.1), path(PathPread, 500, 0.3), path(PathBuffered, 9000, 0.01)}, PathUring, "reads fastest, 1000"},
+		{"one past the page cache", []ProbePath{refused, path(PathPread, 500, 0.3), path(PathBuffered, 9000, 0.01)}, PathPread, "the only proven path past the page cache"},
 		{"only one measured", []ProbePath{path(PathUring, 0, 0), path(PathPread, 100, 0.2)}, PathPread, "reads fastest"},
 	} {
 		r := &ProbeReport{Paths: tc.paths}
@@ -37,7 +39,7 @@ func TestChoose(t *testing.T) {
 }
 
 // TestChooseProperty: what is chosen is proven, and nothing proven is faster
-// by more than the noise.
+// by more than the noise, but for the page cache.
 func TestChooseProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawReport(t)
@@ -54,8 +56,15 @@ func TestChooseProperty(t *testing.T) {
 		if c.State != PathProven {
 			t.Fatalf("%s is %s", c.Name, c.State)
 		}
+		if c.Name == PathBuffered {
+			for _, p := range r.Paths {
+				if p.Name != PathBuffered && p.State == PathProven {
+					t.Fatalf("%v chosen, and %v is proven", c, p)
+				}
+			}
+		}
 		for _, p := range r.Paths {
-			if p.State == PathProven && p.ReadMiBs*(1-probeNoise) > c.ReadMiBs {
+			if p.State == PathProven && p.Name != PathBuffered && p.ReadMiBs*(1-probeNoise) > c.ReadMiBs {
 				t.Fatalf("%v chosen, and %v reads faster", c, p)
 			}
 		}
