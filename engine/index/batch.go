@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -15,7 +16,8 @@ import (
 type Batch struct {
 	d *DB
 	b *pebble.Batch
-	// live holds the segments' new live bytes; removed those that are gone.
+	v *view
+	// live holds the segments' new live bytes; base what they were.
 	live map[uint64]int64
 	base map[uint64]int64
 }
@@ -23,12 +25,14 @@ type Batch struct {
 // Update runs fn on a worker with a fresh batch and commits it. Nothing of it
 // is visible or durable before; an error of fn drops it. live are the
 // segments' live bytes, which the caller owns between updates; Update changes
-// them after the commit. Only one Update may run at a time.
+// them after the commit. Only one Update may run at a time: the batch reads
+// the state of the index that it found.
 func (d *DB) Update(ctx context.Context, live map[uint64]int64, fn func(*Batch) error) error {
 	_, err := call(ctx, d, func() (struct{}, error) {
-		b := &Batch{d: d, b: d.db.NewIndexedBatch(), live: map[uint64]int64{}, base: live}
+		b := &Batch{d: d, b: d.db.NewBatch(), v: &view{r: d.db, changes: newChanges()}, live: map[uint64]int64{}, base: live}
 		defer b.b.Close()
-		if err := fn(b); err != nil {
+		err := fn(b)
+		if err = errors.Join(err, b.v.close()); err != nil {
 			return struct{}{}, err
 		}
 		return struct{}{}, b.commit()
@@ -41,9 +45,9 @@ func (b *Batch) commit() error {
 		key := segmentPrefix(kindSegment, segment)
 		var err error
 		if n == 0 {
-			err = b.b.Delete(key, nil)
+			err = b.delete(key)
 		} else {
-			err = b.b.Set(key, binary.LittleEndian.AppendUint64(nil, uint64(n)), nil)
+			err = b.set(key, binary.LittleEndian.AppendUint64(nil, uint64(n)))
 		}
 		if err != nil {
 			return err
@@ -62,6 +66,17 @@ func (b *Batch) commit() error {
 	return nil
 }
 
+// set takes over value.
+func (b *Batch) set(key, value []byte) error {
+	b.v.changes.note(key, value, false)
+	return b.b.Set(key, value, nil)
+}
+
+func (b *Batch) delete(key []byte) error {
+	b.v.changes.note(key, nil, true)
+	return b.b.Delete(key, nil)
+}
+
 func (b *Batch) addLive(segment uint64, delta int64) {
 	n, ok := b.live[segment]
 	if !ok {
@@ -72,44 +87,36 @@ func (b *Batch) addLive(segment uint64, delta int64) {
 
 // SetApplied records that the log up to position lsn is applied.
 func (b *Batch) SetApplied(lsn uint64) error {
-	return b.b.Set(metaApplied, binary.LittleEndian.AppendUint64(nil, lsn), nil)
+	return b.set(metaApplied, binary.LittleEndian.AppendUint64(nil, lsn))
 }
 
 // Get looks up a key.
-func (b *Batch) Get(k Key) (Entry, bool, error) {
-	found, err := b.d.get(b.b, []Key{k}, false)
-	if err != nil {
-		return Entry{}, false, err
-	}
-	return found[0].Entry, found[0].OK, nil
-}
+func (b *Batch) Get(k Key) (Entry, bool, error) { return b.v.entry(appendKey(nil, k)) }
 
 // Referrers lists the keys whose bytes lie at an address.
-func (b *Batch) Referrers(a disk.Address) ([]KeyEntry, error) { return referrers(b.b, a) }
+func (b *Batch) Referrers(a disk.Address) ([]KeyEntry, error) { return b.v.referrers(a) }
 
 // SegmentKeys lists the keys that refer to a segment; see DB.SegmentKeys.
-func (b *Batch) SegmentKeys(segment uint64) ([]KeyEntry, error) {
-	return segmentKeys(b.b, segment)
-}
+func (b *Batch) SegmentKeys(segment uint64) ([]KeyEntry, error) { return b.v.segmentKeys(segment) }
 
 // Content is the address at which content of a tenant is recorded.
 func (b *Batch) Content(tenant uint32, t ContentTag) (disk.Address, bool, error) {
-	return getContent(b.b, tenant, t)
+	return b.v.content(tenant, t)
 }
 
 // SetContent records where content of a tenant lies: where some key of the
 // tenant has it.
 func (b *Batch) SetContent(tenant uint32, t ContentTag, at disk.Address) error {
-	return b.b.Set(contentKey(tenant, t), appendAddress(nil, at), nil)
+	return b.set(contentKey(tenant, t), appendAddress(nil, at))
 }
 
 // DropContent forgets content of a tenant if it is recorded at an address.
 func (b *Batch) DropContent(tenant uint32, t ContentTag, at disk.Address) error {
-	got, ok, err := getContent(b.b, tenant, t)
+	got, ok, err := b.v.content(tenant, t)
 	if err != nil || !ok || got != at {
 		return err
 	}
-	return b.b.Delete(contentKey(tenant, t), nil)
+	return b.delete(contentKey(tenant, t))
 }
 
 // Bind makes k refer to e; k must be unbound. The segment gains live bytes
@@ -128,14 +135,14 @@ func (b *Batch) Bind(k Key, e Entry) error {
 			return err
 		}
 	}
-	return b.b.Set(key, appendEntry(nil, e), nil)
+	return b.set(key, appendEntry(nil, e))
 }
 
 // Unbind removes k, which holds e. With the last referrer the segment loses
 // live bytes and, for the tenant, the content is forgotten.
 func (b *Batch) Unbind(k Key, e Entry, tenant uint32) error {
 	key := appendKey(nil, k)
-	if err := b.b.Delete(key, nil); err != nil {
+	if err := b.delete(key); err != nil {
 		return err
 	}
 	if e.IsAlias() {
@@ -154,16 +161,16 @@ func (b *Batch) Unbind(k Key, e Entry, tenant uint32) error {
 // addRef counts one more key of a tag at an address, and reports whether any
 // key referred to it before.
 func (b *Batch) addRef(at disk.Address, t keyTag) (others bool, err error) {
-	list, err := refsAt(b.b, at)
+	list, err := b.v.refsAt(at)
 	if err != nil {
 		return false, err
 	}
-	return len(list) > 0, b.b.Set(appendRef(nil, at, t), appendRefCount(nil, countOf(list, t)+1), nil)
+	return len(list) > 0, b.set(appendRef(nil, at, t), appendRefCount(nil, countOf(list, t)+1))
 }
 
 // removeRef counts one key less, and reports whether any is left.
 func (b *Batch) removeRef(at disk.Address, t keyTag) (others bool, err error) {
-	list, err := refsAt(b.b, at)
+	list, err := b.v.refsAt(at)
 	if err != nil {
 		return false, err
 	}
@@ -171,9 +178,9 @@ func (b *Batch) removeRef(at disk.Address, t keyTag) (others bool, err error) {
 	case 0:
 		return false, errBadRecord // a key without its reference
 	case 1:
-		return len(list) > 1, b.b.Delete(appendRef(nil, at, t), nil)
+		return len(list) > 1, b.delete(appendRef(nil, at, t))
 	default:
-		return true, b.b.Set(appendRef(nil, at, t), appendRefCount(nil, n-1), nil)
+		return true, b.set(appendRef(nil, at, t), appendRefCount(nil, n-1))
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"github.com/sealstone/sealstone/tiers/disk"
 )
 
@@ -37,14 +35,15 @@ type Checked struct {
 // namespace. A record that does not decode fails the index (ErrFailed).
 func (d *DB) Check(ctx context.Context, tenantOf func(namespace uint32) uint32) (*Checked, error) {
 	c, err := call(ctx, d, func() (*Checked, error) {
-		k := checker{d: d, ctx: ctx, tenantOf: tenantOf, out: &Checked{Segments: map[uint64]bool{}}, live: map[uint64]int64{}}
-		return k.out, errors.Join(k.keys(), k.refs(), k.liveBytes(), k.contents())
+		k := checker{d: d, v: &view{r: d.db}, ctx: ctx, tenantOf: tenantOf, out: &Checked{Segments: map[uint64]bool{}}, live: map[uint64]int64{}}
+		return k.out, errors.Join(k.keys(), k.refs(), k.liveBytes(), k.contents(), k.v.close())
 	})
 	return c, d.noteDamage(err)
 }
 
 type checker struct {
 	d        *DB
+	v        *view
 	ctx      context.Context
 	tenantOf func(uint32) uint32
 	out      *Checked
@@ -85,11 +84,7 @@ func (c *checker) keys() error {
 // refs finds every reference's keys. There are as many as the keys need, and
 // each is one that its key needs, so none is missing.
 func (c *checker) refs() error {
-	it, err := c.d.db.NewIter(&pebble.IterOptions{LowerBound: []byte{kindKey}, UpperBound: []byte{kindKey + 1}})
-	if err != nil {
-		return err
-	}
-	err = c.each(kindRef, func(p, v []byte) error {
+	err := c.each(kindRef, func(p, v []byte) error {
 		at, t, err := decodeRef(p)
 		if err != nil {
 			return err
@@ -100,17 +95,17 @@ func (c *checker) refs() error {
 		}
 		c.out.Refs += int64(n)
 		c.out.Segments[at.Segment] = true
-		return c.ref(it, ref{at, t, n})
+		return c.ref(ref{at, t, n})
 	})
 	if want := c.out.Keys + c.out.Aliases; err == nil && c.out.Refs != want {
 		c.problem(0, Key{}, "%d references, the keys need %d", c.out.Refs, want)
 	}
-	return errors.Join(err, it.Close())
+	return err
 }
 
 // ref holds one reference against the keys of its tag.
-func (c *checker) ref(it *pebble.Iterator, r ref) error {
-	same, err := tagged(it, r.keyTag)
+func (c *checker) ref(r ref) error {
+	same, err := c.v.tagged(r.keyTag)
 	if err != nil {
 		return err
 	}
@@ -177,7 +172,7 @@ func (c *checker) contents() error {
 }
 
 func (c *checker) content(tenant uint32, t ContentTag, at disk.Address) error {
-	keys, err := referrers(c.d.db, at)
+	keys, err := c.v.referrers(at)
 	if err != nil {
 		return err
 	}

@@ -2,9 +2,6 @@ package index
 
 import (
 	"context"
-	"errors"
-
-	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/sealstone/sealstone/tiers/disk"
 )
@@ -17,38 +14,31 @@ func (d *DB) Content(ctx context.Context, tenant uint32, t ContentTag) (Extent, 
 		ok bool
 	}
 	a, err := call(ctx, d, func() (a answer, err error) {
-		at, ok, err := getContent(d.db, tenant, t)
-		if err != nil || !ok { // as of most new content
-			return a, err
-		}
-		snap := d.db.NewSnapshot() // a record and what it leads to, of one state
-		defer func() { err = errors.Join(err, snap.Close()) }()
-		if at, ok, err = getContent(snap, tenant, t); err != nil || !ok {
-			return a, err
-		}
-		keys, err := referrers(snap, at)
-		if err != nil {
-			return a, err
-		}
-		for _, k := range keys {
-			if k.Content == t {
-				return answer{k.Extent, true}, nil
+		err = d.atOnce(func(v *view) error {
+			at, ok, err := v.content(tenant, t)
+			if err != nil || !ok { // as with most new content
+				return err
 			}
-		}
-		return a, nil
+			keys, err := v.referrers(at)
+			for _, k := range keys {
+				if k.Content == t {
+					a = answer{k.Extent, true}
+					break
+				}
+			}
+			return err
+		})
+		return a, err
 	})
 	return a.e, a.ok, d.noteDamage(err)
 }
 
-func getContent(r pebble.Reader, tenant uint32, t ContentTag) (disk.Address, bool, error) {
-	v, closer, err := r.Get(contentKey(tenant, t))
-	if errors.Is(err, pebble.ErrNotFound) {
-		return disk.Address{}, false, nil
-	}
-	if err != nil {
+// content is the address at which content of a tenant is recorded.
+func (v *view) content(tenant uint32, t ContentTag) (disk.Address, bool, error) {
+	p, ok, err := v.get(contentKey(tenant, t))
+	if err != nil || !ok {
 		return disk.Address{}, false, err
 	}
-	defer closer.Close()
-	at, err := decodeAddress(v)
+	at, err := decodeAddress(p)
 	return at, err == nil, err
 }

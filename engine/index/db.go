@@ -333,7 +333,9 @@ func (d *DB) close(ctx context.Context) error {
 	}
 	close(d.closing)
 	close(d.pool.stop)
-	if d.pool.running.Load() == 0 {
+	// With a failed index a call that waits in the queue may yet go into a
+	// Pebble that never answers; the other workers end by themselves.
+	if d.fail.err() == nil && d.pool.running.Load() == 0 {
 		d.pool.wg.Wait()
 	}
 	return err

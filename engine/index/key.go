@@ -42,6 +42,8 @@ const (
 	tagBytes = 6
 	// keyPrefixBytes stand in front of the hash in a k record's key.
 	keyPrefixBytes = 5
+	// refPrefixBytes of an r record's key are its kind and the address.
+	refPrefixBytes = 13
 )
 
 // Key names a block: a namespace number and a block hash. The hash is a
@@ -115,11 +117,11 @@ func appendRef(dst []byte, a disk.Address, t keyTag) []byte {
 }
 
 func decodeRef(p []byte) (disk.Address, keyTag, error) {
-	if len(p) < 15 || p[0] != kindRef {
+	if len(p) < refPrefixBytes+2 || p[0] != kindRef {
 		return disk.Address{}, keyTag{}, errBadRecord
 	}
 	a := disk.Address{Segment: binary.BigEndian.Uint64(p[1:]), Page: binary.BigEndian.Uint32(p[9:])}
-	d := decoder{p: p[13:]}
+	d := decoder{p: p[refPrefixBytes:]}
 	t := keyTag{namespace: uint32(d.max(1<<32 - 1))}
 	t.tag = string(d.p)
 	if d.bad || t.tag == "" || len(t.tag) > tagBytes {

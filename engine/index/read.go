@@ -17,39 +17,39 @@ type Found struct {
 // Get looks up keys, in the order given. stopAtMiss ends at the first absent
 // key: the rest is reported absent.
 func (d *DB) Get(ctx context.Context, keys []Key, stopAtMiss bool) ([]Found, error) {
-	out, err := call(ctx, d, func() ([]Found, error) { return d.get(d.db, keys, stopAtMiss) })
+	out, err := call(ctx, d, func() (out []Found, err error) {
+		v := &view{r: d.db}
+		defer func() { err = errors.Join(err, v.close()) }()
+		return v.entries(keys, stopAtMiss)
+	})
 	return out, d.noteDamage(err)
 }
 
-// get goes through an iterator, not pebble's Get: only iterators use the
-// bloom filters of the lowest level, where nine keys of ten lie, and most
-// questions to a cache are "do you have it?".
-func (d *DB) get(r pebble.Reader, keys []Key, stopAtMiss bool) (out []Found, err error) {
-	out = make([]Found, len(keys))
-	it, err := r.NewIter(&pebble.IterOptions{
-		LowerBound:   []byte{kindKey},
-		UpperBound:   []byte{kindKey + 1},
-		UseL6Filters: true,
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-	var buf []byte
+func (v *view) entries(keys []Key, stopAtMiss bool) ([]Found, error) {
+	out := make([]Found, len(keys))
+	var key []byte
 	for i, k := range keys {
-		buf = appendKey(buf[:0], k)
-		if it.SeekPrefixGE(buf) && string(it.Key()) == string(buf) {
-			if out[i].Entry, err = decodeEntry(it.Value()); err != nil {
-				return nil, err
-			}
-			out[i].OK = true
-		} else if err := it.Error(); err != nil {
+		var err error
+		key = appendKey(key[:0], k)
+		out[i].Entry, out[i].OK, err = v.entry(key)
+		if err != nil {
 			return nil, err
-		} else if stopAtMiss {
+		}
+		if stopAtMiss && !out[i].OK {
 			break
 		}
 	}
 	return out, nil
+}
+
+// entry is the entry of a k record.
+func (v *view) entry(key []byte) (Entry, bool, error) {
+	p, ok, err := v.get(key)
+	if err != nil || !ok {
+		return Entry{}, false, err
+	}
+	e, err := decodeEntry(p)
+	return e, err == nil, err
 }
 
 // KeyEntry is a key with what the index holds for it.

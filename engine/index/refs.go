@@ -1,11 +1,10 @@
 package index
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
-
-	"github.com/cockroachdb/pebble/v2"
+	"slices"
 
 	"github.com/sealstone/sealstone/tiers/disk"
 )
@@ -23,111 +22,106 @@ func (d *DB) SegmentKeys(ctx context.Context, segment uint64) ([]KeyEntry, error
 	out, err := call(ctx, d, func() (out []KeyEntry, err error) {
 		// References and entries are read apart: of one state, or a key that is
 		// unbound in between would look like damage.
-		snap := d.db.NewSnapshot()
-		defer func() { err = errors.Join(err, snap.Close()) }()
-		return segmentKeys(snap, segment)
+		err = d.atOnce(func(v *view) error {
+			out, err = v.segmentKeys(segment)
+			return err
+		})
+		return out, err
 	})
 	return out, d.noteDamage(err)
 }
 
-func segmentKeys(r pebble.Reader, segment uint64) ([]KeyEntry, error) {
-	list, err := refs(r, segmentPrefix(kindRef, segment), segmentPrefix(kindRef, segment+1))
+// atOnce runs fn over one state of the index.
+func (d *DB) atOnce(fn func(*view) error) error {
+	snap := d.db.NewSnapshot()
+	v := &view{r: snap}
+	err := fn(v)
+	return errors.Join(err, v.close(), snap.Close())
+}
+
+func (v *view) segmentKeys(segment uint64) ([]KeyEntry, error) {
+	list, err := v.refs(segmentPrefix(kindRef, segment))
 	if err != nil {
 		return nil, err
 	}
-	return resolve(r, list)
+	if v.changes != nil { // they came behind
+		slices.SortFunc(list, compareRefs)
+	}
+	return v.resolve(list)
+}
+
+func compareRefs(a, b ref) int {
+	return cmp.Or(cmp.Compare(a.at.Segment, b.at.Segment), cmp.Compare(a.at.Page, b.at.Page),
+		cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.tag, b.tag))
 }
 
 // referrers lists the keys whose bytes lie at an address.
-func referrers(r pebble.Reader, a disk.Address) ([]KeyEntry, error) {
-	list, err := refsAt(r, a)
+func (v *view) referrers(a disk.Address) ([]KeyEntry, error) {
+	list, err := v.refsAt(a)
 	if err != nil {
 		return nil, err
 	}
-	all, err := resolve(r, list)
+	all, err := v.resolve(list)
 	if err != nil {
 		return nil, err
 	}
-	out := all[:0]
-	for _, k := range all {
-		if k.Address == a {
-			out = append(out, k)
-		}
-	}
-	return out, nil
+	return slices.DeleteFunc(all, func(k KeyEntry) bool { return k.Address != a }), nil
 }
 
 // resolve finds the keys behind references: those of the tag whose entry
 // names the address. A tag that several keys share is told apart by that.
-func resolve(r pebble.Reader, list []ref) (out []KeyEntry, err error) {
-	if len(list) == 0 {
-		return nil, nil
-	}
-	it, err := r.NewIter(&pebble.IterOptions{LowerBound: []byte{kindKey}, UpperBound: []byte{kindKey + 1}})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-	for _, ref := range list {
-		same, err := tagged(it, ref.keyTag)
+func (v *view) resolve(list []ref) (out []KeyEntry, err error) {
+	for _, r := range list {
+		same, err := v.tagged(r.keyTag)
 		if err != nil {
 			return nil, err
 		}
 		found := uint64(0)
 		for _, k := range same {
-			if k.Address == ref.at || k.Own.Address == ref.at {
+			if k.Address == r.at || k.Own.Address == r.at {
 				out = append(out, k)
 				found++
 			}
 		}
-		if found != ref.count {
+		if found != r.count {
 			return nil, errBadRecord // a reference without its key, or the reverse
 		}
 	}
 	return out, nil
 }
 
-// tagged lists the keys of a tag: one, but for chance or ill will. it is over
-// the k records.
-func tagged(it *pebble.Iterator, t keyTag) (out []KeyEntry, err error) {
-	prefix := t.appendPrefix(nil)
-	for it.SeekGE(prefix); it.Valid() && bytes.HasPrefix(it.Key(), prefix); it.Next() {
-		k, err := decodeKey(it.Key())
+// tagged lists the keys of a tag: one, but for chance or ill will.
+func (v *view) tagged(t keyTag) (out []KeyEntry, err error) {
+	err = v.scan(t.appendPrefix(nil), func(key, value []byte) error {
+		k, err := decodeKey(key)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		e, err := decodeEntry(it.Value())
+		e, err := decodeEntry(value)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		out = append(out, KeyEntry{k, e})
-	}
-	return out, it.Error()
+		return nil
+	})
+	return out, err
 }
 
 // refsAt lists the references to an address.
-func refsAt(r pebble.Reader, a disk.Address) ([]ref, error) {
-	next := a
-	next.Page++ // a page count fits 32 bits, so no extent begins at the last
-	return refs(r, appendRefPrefix(nil, a), appendRefPrefix(nil, next))
-}
+func (v *view) refsAt(a disk.Address) ([]ref, error) { return v.refs(appendRefPrefix(nil, a)) }
 
-func refs(r pebble.Reader, lower, upper []byte) (list []ref, err error) {
-	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, it.Close()) }()
-	for it.First(); it.Valid(); it.Next() {
-		at, t, err := decodeRef(it.Key())
+func (v *view) refs(prefix []byte) (list []ref, err error) {
+	err = v.scan(prefix, func(key, value []byte) error {
+		at, t, err := decodeRef(key)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		n, err := decodeRefCount(it.Value())
+		n, err := decodeRefCount(value)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		list = append(list, ref{at, t, n})
-	}
-	return list, it.Error()
+		return nil
+	})
+	return list, err
 }
