@@ -26,7 +26,7 @@ func (p *prober) tryFile(context.Context) {
 	}
 	p.r.File.DropsCache = p.file.buffered.DropCache(0, partBytes) == nil
 	fd := int(p.file.buffered.Fd())
-	p.r.File.StartsWriteback = unix.SyncFileRange(fd, 0, partBytes, unix.SYNC_FILE_RANGE_WRITE) == nil
+	p.r.File.StartsWriteback = p.file.buffered.StartWriteback(0, partBytes) == nil
 	p.tryPreallocation(fd)
 	p.tryHoles(fd)
 }

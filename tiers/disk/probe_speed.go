@@ -60,7 +60,7 @@ func (p *prober) measure(ctx context.Context) {
 func (p *prober) newSpeedTest() (*speedTest, error) {
 	size := min(orDefault(p.o.MeasureBytesMax, DefaultMeasureBytes), p.r.Filesystem.AvailableBytes/measureFreeShare)
 	if size &^= measureItemBytes - 1; size < MinMeasureBytes {
-		return nil, fmt.Errorf("%d bytes are free, which is too little", p.r.Filesystem.AvailableBytes)
+		return nil, fmt.Errorf("there is room for %d bytes, which is too little", size)
 	}
 	t := &speedTest{file: p.file, sizeBytes: size, passMax: measureTime}
 	if p.o.Quick {
