@@ -41,6 +41,14 @@ func (p *ioPaths) add(path *ioPath) {
 
 func (p *ioPaths) use() *ioPath { return p.current.Load() }
 
+// writer is the path that writes take: that of reads.
+func (p *ioPaths) writer() tiers.ReadWriter {
+	if path := p.use(); path != nil {
+		return path.rw
+	}
+	return nil // while the store is opened
+}
+
 // others returns the paths beside one that are still trusted.
 func (p *ioPaths) others(than *ioPath) []*ioPath {
 	var out []*ioPath

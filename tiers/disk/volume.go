@@ -28,6 +28,7 @@ import (
 	"github.com/sealstone/sealstone/internal/aligned"
 	"github.com/sealstone/sealstone/internal/sums"
 	"github.com/sealstone/sealstone/internal/vfs"
+	"github.com/sealstone/sealstone/tiers"
 )
 
 // Errors of a Volume beside ErrCorrupt, ErrUnsupported, ErrInvalid and those
@@ -86,6 +87,10 @@ type VolumeOptions struct {
 	// Pool gives the buffers of scans, of 1 MiB each, and for
 	// writes from memory that does not suit direct I/O. Nil: an own one.
 	Pool *aligned.Pool
+	// IO returns what writes extents, several requests at a time; it is asked
+	// for each write. Nil, or a nil answer: they are written one after the
+	// other with pwrite(2).
+	IO func() tiers.ReadWriter
 	// MaxBlockBytes is the largest block of the store, 0 for the format's
 	// limit; a segment must have room for one.
 	MaxBlockBytes int64

@@ -9,15 +9,23 @@ import (
 )
 
 // WriteAt writes image, whole pages, at page, inside one reservation or over
-// several that follow one another. Memory that is aligned to 4096 bytes, best outside the Go heap, goes past the page
-// cache; other memory through it. The bytes are in the file when it returns,
-// and durable after the next Sync. After a failure the Writer takes no more
+// several that follow one another. Memory that is aligned to 4096 bytes, best
+// outside the Go heap, goes past the page cache, by VolumeOptions.IO where
+// there is one; other memory through it. The bytes are in the file when it
+// returns, and durable after the next Sync. After a failure the Writer takes no more
 // extents; the reservations that image touches must be ended as holes.
 func (w *Writer) WriteAt(page uint32, image []byte) error {
 	if err := w.checkWrite(page, image); err != nil {
 		return fmt.Errorf("disk: write extent: %w", err)
 	}
-	if err := w.writePages(image, int64(page)*PageBytes); err != nil {
+	off := int64(page) * PageBytes
+	var err error
+	if io := w.batchIO(image); io != nil {
+		err = w.writeBatch(io, image, off)
+	} else {
+		err = w.writePages(image, off)
+	}
+	if err != nil {
 		w.mu.Lock()
 		w.failed = true
 		w.mu.Unlock()
