@@ -48,6 +48,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
+	s.tellMemory()
 	s.openTime = time.Since(start)
 	s.startBackground()
 	s.events.add(o.private.now(), EventOpened, fmt.Sprintf("opened %s in %v", dir, s.openTime.Round(time.Millisecond)))
@@ -69,7 +70,7 @@ func newStore(dir string, o Options) *Store {
 	s.ghost.enabled = o.Admission == AdmitSecondTouch
 	s.budget.perDay = o.WriteBudgetBytesPerDay
 	s.pool = aligned.NewPool(o.MaxInflightBytes)
-	s.movePool = aligned.NewPool(3*o.MaxBlockBytes + 8*mib) // two extents with padding, rounded up by an eighth
+	s.movePool = aligned.NewPool(o.movePoolBytes())
 	s.health.changed = func(h Health) {
 		s.event(EventHealth, "health is now %s %v", h.State, h.Reasons)
 	}
@@ -198,7 +199,7 @@ func (s *Store) create() error {
 	}
 	capacity := s.o.CapacityBytes
 	if capacity == 0 {
-		capacity = defaultCapacity(u, 0)
+		capacity = defaultCapacity(u, 0, s.capacityLimit())
 	}
 	size := defaultSegmentBytes(s.o, capacity)
 	if _, err := planRoom(s.o, capacity, size, u); err != nil { // before anything is made
@@ -290,7 +291,7 @@ func (s *Store) planCapacity() error {
 		for _, n := range ours {
 			held += treeBytes(s.fs, n)
 		}
-		capacity = defaultCapacity(u, held)
+		capacity = defaultCapacity(u, held, s.capacityLimit())
 	}
 	size := s.meta.Store().SegmentBytes
 	s.room, err = planRoom(s.o, capacity-s.strangeBytes, size, u)

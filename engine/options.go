@@ -22,7 +22,8 @@ const (
 type Options struct {
 	// CapacityBytes bounds all disk bytes of the store: segments, log, index,
 	// quarantine, files unlinked but still open. The default is 80 % of what
-	// the file system has free at Open, the store's own bytes included.
+	// the file system has free at Open, the store's own bytes included; on a
+	// file system in memory at most half the control group's memory limit.
 	CapacityBytes int64
 	// FreeFloorBytes is left free on the file system for others. The default
 	// is 1 % of the file system, at most 1 GiB.
@@ -44,7 +45,9 @@ type Options struct {
 
 	// MaxInflightBytes bounds buffers of puts and gets under way. A put over
 	// it is shed; a get waits for its turn until its context ends. The default
-	// is 256 MiB, at least 4 x MaxBlockBytes.
+	// is 256 MiB, at least 4 x MaxBlockBytes. Under a memory limit of the
+	// control group the defaults of this field and of IndexCacheBytes are
+	// lowered so that all budgets together stay within a quarter of it.
 	MaxInflightBytes int64
 	// WriteInflightBytes bounds the bytes of blocks that puts have with the
 	// device at a time, so that reads find it free in between. More than it
@@ -105,6 +108,8 @@ type privateOptions struct {
 	secret        [32]byte
 	noBackground  bool // no timers: tests drive sync, apply and evict
 	memTableBytes int64
+	memoryLimit   int64 // instead of the control group's; -1 is none
+	inMemory      bool  // the file system keeps files in memory
 	logFileBytes  int64 // with indexBytes: instead of what room.go derives
 	indexBytes    int64
 }
@@ -143,8 +148,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.CapacityBytes < 0 || o.SegmentBytes < 0 || o.FreeFloorBytes < 0 || o.WriteBudgetBytesPerDay < 0 {
 		return o, invalidf("negative size in Options")
 	}
-	orDefault(&o.MaxInflightBytes, defaultMaxInflight)
-	o.MaxInflightBytes = max(o.MaxInflightBytes, 4*o.MaxBlockBytes)
+	o.fitMemory(o.memoryLimit())
 	orDefault(&o.WriteInflightBytes, defaultWriting)
 	o.WriteInflightBytes = max(o.WriteInflightBytes, minWriting)
 	orDefault(&o.MaxPendingBytes, defaultMaxPending)
@@ -155,7 +159,6 @@ func (o Options) withDefaults() (Options, error) {
 	orDefault(&o.SyncInterval, defaultSyncInterval)
 	orDefault(&o.SyncBytes, defaultSyncBytes)
 	orDefault(&o.CallTimeout, defaultCallTimeout)
-	orDefault(&o.IndexCacheBytes, defaultIndexCache)
 	orDefault(&o.LeaseDuration, defaultLease)
 	orDefault(&o.LeaseShare, defaultLeaseShare)
 	orDefault(&o.MoveShare, defaultMoveShare)

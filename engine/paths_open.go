@@ -8,14 +8,10 @@ import (
 	"github.com/sealstone/sealstone/tiers/disk"
 )
 
-// readerPoolBytes is what the readers' own bounce buffers may take: a few of
-// the largest reads.
-func (s *Store) readerPoolBytes() int64 { return max(64*mib, 4*s.o.MaxBlockBytes) }
-
 // openPaths makes the readers of the paths that the probe has proven: the
 // chosen one, and to fall back on those that cost nothing while they rest.
 func (s *Store) openPaths() error {
-	s.readerPool = aligned.NewPool(s.readerPoolBytes())
+	s.readerPool = aligned.NewPool(s.o.readerPoolBytes())
 	names := []disk.PathName{s.probe.Chosen}
 	for _, name := range []disk.PathName{disk.PathPread, disk.PathBuffered} {
 		if name != s.probe.Chosen && s.probe.Path(name).State == disk.PathProven {

@@ -89,7 +89,12 @@ func (r room) reserved() int64 { return r.logBytes + r.indexBytes + r.quarantine
 func (r room) segmentBudget() int64 { return r.capacityBytes - r.reserved() }
 
 // defaultCapacity is taken where none is given: 80 % of what is free, what
-// the store holds already included.
-func defaultCapacity(u vfs.Usage, heldBytes int64) int64 {
-	return (u.AvailableBytes + heldBytes) / 5 * 4
+// the store holds already included, and no more than limitBytes unless that
+// is 0.
+func defaultCapacity(u vfs.Usage, heldBytes, limitBytes int64) int64 {
+	capacity := (u.AvailableBytes + heldBytes) / 5 * 4
+	if limitBytes > 0 {
+		capacity = min(capacity, limitBytes)
+	}
+	return capacity
 }

@@ -20,6 +20,15 @@ type File struct {
 	MemAlignBytes, OffsetAlignBytes, ReadOffsetAlignBytes int64
 }
 
+// FilesystemAt says which file system a directory or file is on.
+func FilesystemAt(path string) (Filesystem, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return Filesystem{}, err
+	}
+	return FilesystemOf(int64(st.Type)), nil
+}
+
 // ReadFile asks the kernel about the file behind a descriptor.
 func ReadFile(fd uintptr) (File, error) {
 	var f File

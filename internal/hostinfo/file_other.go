@@ -14,5 +14,8 @@ type File struct {
 	MemAlignBytes, OffsetAlignBytes, ReadOffsetAlignBytes int64
 }
 
+// FilesystemAt fails with errors.ErrUnsupported.
+func FilesystemAt(string) (Filesystem, error) { return Filesystem{}, errors.ErrUnsupported }
+
 // ReadFile fails with errors.ErrUnsupported.
 func ReadFile(uintptr) (File, error) { return File{}, errors.ErrUnsupported }
