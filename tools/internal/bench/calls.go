@@ -4,6 +4,9 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/sealstone/sealstone/tools/internal/cputime"
+	"github.com/sealstone/sealstone/tools/internal/stamp"
 )
 
 // The workloads.
@@ -68,10 +71,10 @@ func (w *worker) put(ctx context.Context, batch []int) {
 	blocks := w.blocksOf(batch, w.shape.BlockBytes)
 	w.own(func() {
 		for i, at := range batch {
-			r := ref(w.putSet, at)
+			r := stamp.Ref(w.putSet, at)
 			hash := r.Hash()
 			blocks[i].Hash = hash[:]
-			stamp(blocks[i].Data, r)
+			stamp.Write(blocks[i].Data, r)
 			if i > 0 {
 				blocks[i].Parent = blocks[i-1].Hash
 			}
@@ -94,9 +97,9 @@ func (w *worker) get(ctx context.Context, batch []int) {
 			blocks[i].Hash = w.hashes[batch[i]]
 			blocks[i].FirstPlane, blocks[i].Planes = first, w.parts
 			probes[i] = -1
-			if off, ok := probe(len(blocks[i].Data), int(from), w.random); ok {
+			if off, ok := stamp.Probe(len(blocks[i].Data), int(from), w.random); ok {
 				probes[i] = off
-				clear(blocks[i].Data[off : off+stampBytes])
+				clear(blocks[i].Data[off : off+stamp.Bytes])
 			}
 		}
 	})
@@ -106,7 +109,7 @@ func (w *worker) get(ctx context.Context, batch []int) {
 	w.count(len(blocks), to-from, results)
 	w.own(func() {
 		for i, r := range results {
-			if off := probes[i]; r.OK && off >= 0 && !stampedAt(blocks[i].Data, off, int(from)+off, ref(w.set, batch[i])) {
+			if off := probes[i]; r.OK && off >= 0 && !stamp.At(blocks[i].Data, off, int(from)+off, stamp.Ref(w.set, batch[i])) {
 				w.wrong++
 			}
 		}
@@ -123,7 +126,7 @@ func (w *worker) check(ctx context.Context, batch []int) {
 	results := w.store.Get(ctx, blocks)
 	w.count(len(blocks), w.shape.BlockBytes, results)
 	for i, r := range results {
-		if r.OK && !stamped(blocks[i].Data, 0, ref(w.set, batch[i])) {
+		if r.OK && !stamp.All(blocks[i].Data, 0, stamp.Ref(w.set, batch[i])) {
 			w.wrong++
 		}
 	}
@@ -173,7 +176,7 @@ func (w *worker) end(begin time.Time, n int) {
 // own does work of the bench itself and counts its processor time, so that it
 // can be taken off.
 func (w *worker) own(do func()) {
-	cpu := threadCPU()
+	cpu := cputime.Thread()
 	do()
 	w.ownCPU += cpu()
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/sealstone/sealstone/tools/internal/stamp"
 )
 
 // ErrConfig: a Config that cannot be run.
@@ -111,8 +113,8 @@ func (c Config) checkSizes() error {
 		return fmt.Errorf("%w: no directory", ErrConfig)
 	case c.Rounds < 1 || c.Rounds > roundsMax:
 		return fmt.Errorf("%w: rounds must be 1 to %d, not %d", ErrConfig, roundsMax, c.Rounds)
-	case c.BlockBytes < stampBytes:
-		return fmt.Errorf("%w: blocks of %d bytes; a stamp needs %d bytes or more", ErrConfig, c.BlockBytes, stampBytes)
+	case c.BlockBytes < stamp.Bytes:
+		return fmt.Errorf("%w: blocks of %d bytes; a stamp needs %d bytes or more", ErrConfig, c.BlockBytes, stamp.Bytes)
 	case c.BatchBlocks < 1 || int64(c.BatchBlocks) > bufferBytesMax/c.BlockBytes:
 		return fmt.Errorf("%w: a batch must be 1 block or more and 1 GiB or less", ErrConfig)
 	case c.Bytes < c.BlockBytes:
@@ -121,9 +123,9 @@ func (c Config) checkSizes() error {
 		return fmt.Errorf("%w: duration and capacity must not be negative", ErrConfig)
 	}
 	for _, w := range c.Workloads {
-		if n := int64(c.planes(w)); c.Planes < 0 || n > 256 || c.BlockBytes/n < stampBytes {
+		if n := int64(c.planes(w)); c.Planes < 0 || n > 256 || c.BlockBytes/n < stamp.Bytes {
 			return fmt.Errorf("%w: blocks of %d bytes cannot have %d planes for %s (at most 256, %d bytes each or more)",
-				ErrConfig, c.BlockBytes, n, w, stampBytes)
+				ErrConfig, c.BlockBytes, n, w, stamp.Bytes)
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sealstone/sealstone/internal/sums"
+	"github.com/sealstone/sealstone/tools/internal/cputime"
 )
 
 // hashTime is how long the sums are measured in each round.
@@ -35,7 +36,7 @@ func measureHash(buffers [][]byte) hashing {
 	}
 	bytes := make([]int64, workers)
 	var group sync.WaitGroup
-	cpu, begin := processCPU(), time.Now()
+	cpu, begin := cputime.Process(), time.Now()
 	for w := range workers {
 		group.Go(func() { bytes[w] = hashUntil(all[w*share:(w+1)*share], begin.Add(hashTime)) })
 	}
@@ -46,7 +47,7 @@ func measureHash(buffers [][]byte) hashing {
 	}
 	return hashing{
 		gibPerSecond: divide(gib, time.Since(begin).Seconds()),
-		cpuPerGiB:    divide((processCPU() - cpu).Seconds(), gib),
+		cpuPerGiB:    divide((cputime.Process() - cpu).Seconds(), gib),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sealstone/sealstone/tools/internal/fio"
+	"github.com/sealstone/sealstone/tools/internal/pagecache"
 	"github.com/sealstone/sealstone/tools/internal/replay"
 )
 
@@ -17,7 +18,7 @@ const latencyTime = time.Second
 func (b *bench) latency(ctx context.Context, s *stage, yard *yardstick, sum *summary) error {
 	for n := range b.config.Rounds {
 		b.config.Progress(Progress{What: sum.name + ": single gets", Round: n + 1, Rounds: b.config.Rounds})
-		if err := dropCaches(s.dir); err != nil {
+		if err := pagecache.Drop(s.dir); err != nil {
 			b.note("the page cache could not be dropped: " + err.Error())
 		}
 		m := b.singles(ctx, s, n)

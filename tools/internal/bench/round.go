@@ -8,6 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sealstone/sealstone/tools/internal/cputime"
+	"github.com/sealstone/sealstone/tools/internal/pagecache"
 )
 
 // task is what one round does.
@@ -26,7 +29,7 @@ func (b *bench) round(ctx context.Context, s *stage, t task) (measured, error) {
 	if t.check {
 		call = (*worker).check
 	}
-	if err := dropCaches(s.dir); err != nil {
+	if err := pagecache.Drop(s.dir); err != nil {
 		b.note("the page cache could not be dropped: " + err.Error())
 	}
 	batches := b.batches(t)
@@ -34,7 +37,7 @@ func (b *bench) round(ctx context.Context, s *stage, t task) (measured, error) {
 	workers := b.workers(s, t, depth)
 	f := b.feed(t, batches, w.puts)
 	runtime.GC() // of what the preparation left
-	from, cpu, begin := markDepth(depth, s.store, w.puts), processCPU(), time.Now()
+	from, cpu, begin := markDepth(depth, s.store, w.puts), cputime.Process(), time.Now()
 	var group sync.WaitGroup
 	for _, worker := range workers {
 		group.Go(func() {
@@ -54,7 +57,7 @@ func (b *bench) round(ctx context.Context, s *stage, t task) (measured, error) {
 			return measured{}, fmt.Errorf("bench: flush: %w", err)
 		}
 	}
-	m := measured{wall: time.Since(begin), cpu: processCPU() - cpu}
+	m := measured{wall: time.Since(begin), cpu: cputime.Process() - cpu}
 	for _, worker := range workers {
 		m.add(worker.measured)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/sealstone/sealstone/tools/internal/stamp"
 )
 
 func TestRun(t *testing.T) {
@@ -69,8 +70,8 @@ func TestPagesAreUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range w.stores {
 		for _, p := range s.blocks {
-			for off := 0; off+stampBytes <= len(p); off += stampEvery {
-				page := string(p[off:min(off+stampEvery, len(p))])
+			for off := 0; off+stamp.Bytes <= len(p); off += stamp.Every {
+				page := string(p[off:min(off+stamp.Every, len(p))])
 				if seen[page] {
 					t.Fatal("two pages are equal")
 				}

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/sealstone/sealstone/tools/internal/blockgen"
+	"github.com/sealstone/sealstone/tools/internal/stamp"
 )
 
 // stage is an open store with the buffers of its workers.
@@ -37,9 +37,9 @@ func (c Config) capacity() int64 {
 	if c.hasWorkload(Mixed) {
 		blocks += blocks * int64(c.Rounds)
 	}
-	perBlock := c.BlockBytes + int64(max(c.Planes, 1)+1)*stampEvery
+	perBlock := c.BlockBytes + int64(max(c.Planes, 1)+1)*stamp.Every
 	if c.hasWorkload(Ranges) {
-		perBlock += rangePlanes * stampEvery
+		perBlock += rangePlanes * stamp.Every
 	}
 	return blocks*perBlock*3/2 + roomBytes
 }
@@ -66,7 +66,7 @@ func (b *bench) open(ctx context.Context, planes int) (_ *stage, err error) {
 		b.chosen = s.store.Path()
 	}
 	for i := range c.blocks() {
-		hash := ref(s.set, i).Hash()
+		hash := stamp.Ref(s.set, i).Hash()
 		s.hashes = append(s.hashes, hash[:])
 	}
 	for range c.Concurrency {
@@ -75,7 +75,7 @@ func (b *bench) open(ctx context.Context, planes int) (_ *stage, err error) {
 			return nil, errors.Join(fmt.Errorf("bench: make a buffer: %w", err), s.close(ctx))
 		}
 		s.buffers, s.frees = append(s.buffers, p), append(s.frees, free)
-		blockgen.New(1).Fill(p, blockgen.Ref{Scope: "bench base"})
+		stamp.Base(p)
 	}
 	return s, nil
 }

@@ -1,4 +1,4 @@
-package bench
+package cputime
 
 import (
 	"runtime"
@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processCPU is the processor time, user and system, of this process so far.
-func processCPU() time.Duration {
+// Process is the processor time, user and system, of this process so far.
+func Process() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
 		return 0
@@ -16,18 +16,18 @@ func processCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// threadCPU binds the goroutine to its thread, whose processor time is then
+// Thread binds the goroutine to its thread, whose processor time is then
 // its own, until elapsed is called.
-func threadCPU() (elapsed func() time.Duration) {
+func Thread() (elapsed func() time.Duration) {
 	runtime.LockOSThread()
-	from := threadTime()
+	from := thread()
 	return func() time.Duration {
 		defer runtime.UnlockOSThread()
-		return threadTime() - from
+		return thread() - from
 	}
 }
 
-func threadTime() time.Duration {
+func thread() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
 		return 0

@@ -1,4 +1,4 @@
-package bench
+package pagecache
 
 import (
 	"errors"
@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropCaches drops all files below dir from the page cache. Pages that are not
+// Drop drops all files below dir from the page cache. Pages that are not
 // on the device yet stay, so they are written first.
-func dropCaches(dir string) error {
+func Drop(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // the store may remove files of its own

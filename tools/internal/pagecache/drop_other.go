@@ -1,0 +1,6 @@
+//go:build !linux
+
+package pagecache
+
+// Drop does nothing.
+func Drop(string) error { return nil }
