@@ -288,6 +288,18 @@ func TestCapacityNamesTheFigure(t *testing.T) {
 	wantBlock(t, mustSpace(t, s), 0, 0, 5000)
 }
 
+// TestOddCapacity: a capacity need not be a whole number of anything.
+func TestOddCapacity(t *testing.T) {
+	for _, capacity := range []int64{300e6, 512*mib + 1, 2e9} {
+		o := testOptions(vfs.NewMem())
+		o.CapacityBytes = capacity
+		o.private.logFileBytes, o.private.indexBytes = 0, 0 // as without tests
+		s := mustOpen(t, o)
+		mustPut(t, mustSpace(t, s), blockOf(0, 0, 5000))
+		mustClose(t, s)
+	}
+}
+
 // TestNewerFormat: a store of a later version is refused and left alone.
 func TestNewerFormat(t *testing.T) {
 	for _, c := range []struct {

@@ -54,12 +54,18 @@ func defaultSegmentBytes(o Options, capacityBytes int64) int64 {
 	return (size + 4*kib - 1) &^ (4*kib - 1)
 }
 
+// logFileSize is a whole number of pages, as the log wants it, for a capacity
+// that need not be one.
+func logFileSize(capacityBytes int64) int64 {
+	return clamp(capacityBytes/64, minLogFile, maxLogFile) &^ (4*kib - 1)
+}
+
 // planRoom divides capacity for a store whose segments are segmentBytes.
 func planRoom(o Options, capacityBytes, segmentBytes int64, u vfs.Usage) (room, error) {
 	r := room{
 		capacityBytes:   capacityBytes,
 		segmentBytes:    segmentBytes,
-		logFileBytes:    clamp(capacityBytes/64, minLogFile, maxLogFile),
+		logFileBytes:    logFileSize(capacityBytes),
 		indexBytes:      max(minIndexReserve, 3*indexBytesPerBlock*(capacityBytes/typicalBlockBytes)),
 		quarantineBytes: clamp(capacityBytes/64, 0, maxQuarantine),
 		metaBytes:       metaReserve,
