@@ -70,8 +70,14 @@ layers: ## the project's own rules: layers, banned calls, docs, lengths
 	$(GO) test -timeout 2m ./internal/lint
 
 .PHONY: unit
-unit: ## all tests
+unit: bench-module ## all tests
 	$(GO) test -p 2 -timeout $(TESTTIMEOUT) ./...
+
+# With -mod=mod a requirement that the main module raised is raised there too.
+.PHONY: bench-module
+bench-module: ## vet and test tools/bench, which is a module of its own
+	$(GO) -C tools/bench vet -mod=mod ./...
+	$(GO) -C tools/bench test -mod=mod -timeout $(TESTTIMEOUT) ./...
 
 .PHONY: race
 race: ## tests of the concurrent packages under the race detector, -short

@@ -18,7 +18,7 @@ type Store interface {
 	Close(ctx context.Context) error
 }
 
-// Opener makes a new store in dir.
+// Opener makes a store in dir.
 type Opener func(ctx context.Context, dir string, s Shape) (Store, error)
 
 // Shape is what a store is made for.
@@ -29,6 +29,7 @@ type Shape struct {
 	InflightBytes int64 // of all calls at a time
 	Path          string
 	Bounce        bool
+	Existing      bool // open what is there instead of failing on it
 }
 
 // plane is the range of a block that plane i takes. The last one also has
