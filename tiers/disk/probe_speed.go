@@ -21,6 +21,7 @@ const (
 	measureTime         = 150 * time.Millisecond // of each pass
 	measureTimeQuick    = 50 * time.Millisecond
 	measureFreeShare    = 20 // at most 1/20 of the free space
+	measureTurns        = 3  // of reads, as far as the time of one pass lasts
 )
 
 // speedTest measures on the scratch file, whose content it overwrites.
@@ -33,8 +34,9 @@ type speedTest struct {
 	passMax   time.Duration
 }
 
-// measure times each proven path, reading and writing with the reader that a
-// store would use.
+// measure times each proven path, writing and then reading with the reader
+// that a store would use. The reads take turns, and the best turn of each
+// counts: what else the machine does slows down a turn, and not a path.
 func (p *prober) measure(ctx context.Context) {
 	if p.file == nil || p.file.readOnly || p.file.buffered.Fd() == vfs.InvalidFd {
 		return
@@ -48,11 +50,35 @@ func (p *prober) measure(ctx context.Context) {
 		p.note("speed was not measured: %v", err)
 		return
 	}
+	var runners []*speedRunner
 	for i := range p.r.Paths {
-		if path := &p.r.Paths[i]; path.State == PathProven && ctx.Err() == nil {
-			if err := t.measurePath(ctx, path); err != nil {
+		if path := &p.r.Paths[i]; path.State == PathProven {
+			r, err := t.runner(path)
+			if err != nil {
 				p.refuse(path.Name, doing("measure", err))
+				continue
 			}
+			defer r.reader.close()
+			runners = append(runners, r)
+		}
+	}
+	p.eachRunner(ctx, runners, t.timeWrite)
+	for range measureTurns {
+		p.eachRunner(ctx, runners, t.timeRead)
+	}
+}
+
+// eachRunner has every path run that is still in the race.
+func (p *prober) eachRunner(ctx context.Context, runners []*speedRunner, run func(context.Context, *speedRunner) error) {
+	for _, r := range runners {
+		if r.path.State != PathProven || ctx.Err() != nil {
+			continue
+		}
+		err := run(ctx, r)
+		if cannotWrite(err) {
+			p.note("%s was not measured: %v", r.path.Name, err)
+		} else if err != nil {
+			p.refuse(r.path.Name, doing("measure", err))
 		}
 	}
 }
@@ -90,37 +116,65 @@ func (t *speedTest) prepare(direct bool) error {
 	if err := t.file.buffered.Preallocate(0, t.sizeBytes); err != nil {
 		return err
 	}
-	r, err := t.reader(PathBuffered)
+	name := PathBuffered
+	if direct {
+		name = PathPread
+	}
+	r, err := t.runner(&ProbePath{Name: name})
 	if err != nil {
 		return err
 	}
-	defer r.close()
-	moved, _, err := t.pass(context.Background(), r, &speedFile{t.file, direct}, t.src, true)
+	defer r.reader.close()
+	moved, _, err := t.pass(context.Background(), r, t.src, true)
 	t.sizeBytes = moved
 	return err
 }
 
-// measurePath writes and reads the file once by one path.
-func (t *speedTest) measurePath(ctx context.Context, path *ProbePath) error {
-	r, err := t.reader(path.Name)
+// speedRunner is a path in the race.
+type speedRunner struct {
+	path   *ProbePath
+	file   tiers.File
+	reader *pathReader
+	used   time.Duration // by reads
+}
+
+func (t *speedTest) runner(path *ProbePath) (*speedRunner, error) {
+	pool := aligned.NewPool(2 * measureItems * measureItemBytes)
+	rw, err := newPathReader(path.Name, pool)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer r.close()
-	file := &speedFile{t.file, path.Name != PathBuffered}
-	moved, took, err := t.pass(ctx, r, file, t.src, true)
-	if err != nil {
-		return err
+	return &speedRunner{path: path, file: &speedFile{t.file, path.Name != PathBuffered}, reader: &pathReader{rw, pool}}, nil
+}
+
+// timeWrite writes the file once.
+func (t *speedTest) timeWrite(ctx context.Context, r *speedRunner) error {
+	moved, took, err := t.pass(ctx, r, t.src, true)
+	if err == nil {
+		r.path.WriteMiBs = mibPerSecond(moved, took)
 	}
-	path.WriteMiBs = mibPerSecond(moved, took)
+	return err
+}
+
+// timeRead reads the file once, unless the path has used up its time.
+func (t *speedTest) timeRead(ctx context.Context, r *speedRunner) error {
+	if r.used >= t.passMax {
+		return nil
+	}
 	_ = t.file.buffered.DropCache(0, t.sizeBytes) // a hint
+	clear(t.dst.Bytes())
 	cpu := processCPU()
-	if moved, took, err = t.pass(ctx, r, file, t.dst, false); err != nil {
+	moved, took, err := t.pass(ctx, r, t.dst, false)
+	if err != nil {
 		return err
 	}
-	path.ReadMiBs = mibPerSecond(moved, took)
-	path.CPUSecondsPerGiB = (processCPU() - cpu).Seconds() * (1 << 30) / float64(max(moved, 1))
-	if via := t.items[0].Path; path.Name != PathBuffered && moved > 0 && via != tiers.PathDirect {
+	cpu = processCPU() - cpu
+	r.used += took
+	if speed := mibPerSecond(moved, took); speed > r.path.ReadMiBs {
+		r.path.ReadMiBs = speed
+		r.path.CPUSecondsPerGiB = cpu.Seconds() * (1 << 30) / float64(max(moved, 1))
+	}
+	if via := t.items[0].Path; r.path.Name != PathBuffered && moved > 0 && via != tiers.PathDirect {
 		return fmt.Errorf("the reader went another way: %v", via)
 	}
 	n := len(t.items) * measureItemBytes
@@ -136,21 +190,21 @@ func mibPerSecond(bytes int64, took time.Duration) float64 {
 
 // pass moves batches until the size or the time is reached. A pass that
 // writes ends with a sync.
-func (t *speedTest) pass(ctx context.Context, r *pathReader, file tiers.File, buf *aligned.Buffer, write bool) (moved int64, took time.Duration, err error) {
+func (t *speedTest) pass(ctx context.Context, r *speedRunner, buf *aligned.Buffer, write bool) (moved int64, took time.Duration, err error) {
 	start := time.Now()
 	batch := int64(len(t.items)) * measureItemBytes
 	for ; moved+batch <= t.sizeBytes && ctx.Err() == nil; moved += batch {
 		for i := range t.items {
 			at := i * measureItemBytes
 			t.items[i] = tiers.Item{
-				File: file, Offset: moved + int64(at), Length: measureItemBytes,
+				File: r.file, Offset: moved + int64(at), Length: measureItemBytes,
 				Spans: [][]byte{buf.Bytes()[at : at+measureItemBytes]}, OffHeap: true, WaitForDevice: true,
 			}
 		}
 		if write {
-			err = r.WriteBatch(t.items)
+			err = r.reader.WriteBatch(t.items)
 		} else {
-			err = r.ReadBatch(context.Background(), t.items)
+			err = r.reader.ReadBatch(context.Background(), t.items)
 		}
 		for i := range t.items {
 			if err == nil {
@@ -166,7 +220,7 @@ func (t *speedTest) pass(ctx context.Context, r *pathReader, file tiers.File, bu
 		}
 	}
 	if write {
-		err = file.File(false).Datasync()
+		err = t.file.buffered.Datasync()
 	}
 	return moved, time.Since(start), err
 }
@@ -175,15 +229,6 @@ func (t *speedTest) pass(ctx context.Context, r *pathReader, file tiers.File, bu
 type pathReader struct {
 	tiers.ReadWriter
 	pool *aligned.Pool
-}
-
-func (t *speedTest) reader(name PathName) (*pathReader, error) {
-	pool := aligned.NewPool(2 * measureItems * measureItemBytes)
-	rw, err := newPathReader(name, pool)
-	if err != nil {
-		return nil, err
-	}
-	return &pathReader{rw, pool}, nil
 }
 
 // close waits for the reader: all that it was given has been answered.
