@@ -60,6 +60,7 @@ func (f *offline) pendingChanges() (*changes, error) {
 // pendingRecords are the records that Open will apply.
 func (f *offline) pendingRecords(c *changes) ([]*record, error) {
 	var recs []*record
+	defer f.rec.verifiers.close()
 	_, err := wal.Recover(f.s.logOptions(), f.rec.applied, func(w wal.Record) error {
 		r, err := decodeRecord(w.Data)
 		if err != nil {

@@ -51,7 +51,7 @@ func Open(dir string, o Options) (*Store, error) {
 	s.tellMemory()
 	s.openTime = time.Since(start)
 	s.startBackground()
-	s.events.add(o.private.now(), EventOpened, fmt.Sprintf("opened %s in %v", dir, s.openTime.Round(time.Millisecond)))
+	s.events.add(o.private.now(), EventOpened, fmt.Sprintf("opened %s in %v (%v)", dir, s.openTime.Round(time.Millisecond), &s.openClock))
 	return s, nil
 }
 
@@ -78,6 +78,7 @@ func newStore(dir string, o Options) *Store {
 }
 
 func (s *Store) open() error {
+	s.openClock.begin()
 	if err := s.openFS(); err != nil {
 		return err
 	}
@@ -91,9 +92,11 @@ func (s *Store) open() error {
 	if s.probe, err = s.probePaths(); err != nil {
 		return err
 	}
+	s.openClock.done("probe")
 	if err := s.openVolume(); err != nil {
 		return err
 	}
+	s.openClock.done("segments")
 	if err := s.syncOldLog(); err != nil {
 		return err
 	}

@@ -19,7 +19,9 @@ type recovery struct {
 	applied wal.LSN
 	evicts  []uint64 // segments with an EVICT anywhere in the log
 	records int      // replayed
-	lost    string   // why index or log count as lost, or ""
+	// verifiers of the segments that records behind the durable mark name.
+	verifiers verifiers
+	lost      string // why index or log count as lost, or ""
 }
 
 func (s *Store) logOptions() wal.Options {
@@ -45,9 +47,11 @@ func (s *Store) recover() error {
 	if err := r.openIndex(); err != nil {
 		return err
 	}
+	s.openClock.done("index")
 	if err := r.readLog(); err != nil {
 		return err
 	}
+	s.openClock.done("log")
 	if s.o.ReadOnly {
 		return r.readOnly()
 	}
@@ -68,8 +72,12 @@ func (r *recovery) settle() error {
 		if err := r.rebuild(); err != nil {
 			return fmt.Errorf("engine: rebuild the index: %w", err)
 		}
-	} else if err := r.replay(); err != nil {
-		return fmt.Errorf("engine: replay the log: %w", err)
+		r.s.openClock.done("rebuild")
+	} else {
+		if err := r.replay(); err != nil {
+			return fmt.Errorf("engine: replay the log: %w", err)
+		}
+		r.s.openClock.done("replay")
 	}
 	return r.finish()
 }
@@ -188,6 +196,7 @@ func (r *recovery) lose(reason string) {
 func (r *recovery) replay() error {
 	s := r.s
 	s.applied = r.applied
+	defer r.verifiers.close()
 	if err := r.syncUnsealed(); err != nil {
 		return err
 	}
@@ -262,24 +271,32 @@ func (r *recovery) apply(recs []*record) error {
 func (r *recovery) proven(d *record) bool {
 	switch d.Kind {
 	case recordPut:
-		if d.Entry.IsAlias() && !r.s.headerIs(d.Entry.Own, d.Key, d.Entry.Seq) {
-			return false
+		if d.Entry.IsAlias() {
+			return isOf(r.verified(d.Entry.Own), d) && r.verified(d.Entry.Extent) != nil
 		}
-		return r.verifies(d.Entry.Extent) && (d.Entry.IsAlias() || r.s.headerIs(d.Entry.Extent, d.Key, d.Entry.Seq))
+		return isOf(r.verified(d.Entry.Extent), d)
 	case recordMove:
-		return r.verifies(d.Entry.Extent) && r.s.headerIs(d.Entry.Extent, d.Key, d.Entry.Seq)
+		return isOf(r.verified(d.Entry.Extent), d)
 	}
 	return true
 }
 
-func (r *recovery) verifies(e index.Extent) bool {
-	return r.s.vol.VerifyExtent(context.Background(), e.Address, e.HeaderSum) == nil
+// verified is the header of an extent of which every chunk verifies, or nil.
+func (r *recovery) verified(e index.Extent) *disk.Extent {
+	v, err := r.verifiers.of(r.s.vol, e.Address.Segment)
+	if err != nil {
+		return nil
+	}
+	ext, err := v.Verify(context.Background(), e.Address, e.HeaderSum)
+	if err != nil {
+		return nil
+	}
+	return ext
 }
 
-// headerIs reports whether the extent's header is there and of this key.
-func (s *Store) headerIs(e index.Extent, k index.Key, seq uint64) bool {
-	ext, sum, err := s.vol.ReadExtent(e.Address)
-	return err == nil && sum == e.HeaderSum && ext.Namespace == k.Namespace && string(ext.Hash) == k.Hash && ext.Seq == seq
+// isOf reports whether a header is there and of the record's key and put.
+func isOf(ext *disk.Extent, d *record) bool {
+	return ext != nil && ext.Namespace == d.Key.Namespace && string(ext.Hash) == d.Key.Hash && ext.Seq == d.Entry.Seq
 }
 
 // finish makes the verdicts of Open permanent (rule void): old segments get
@@ -290,6 +307,7 @@ func (r *recovery) finish() error {
 	if err := r.sealOld(); err != nil {
 		return err
 	}
+	s.openClock.done("seal")
 	if err := r.unlinkEvicted(); err != nil {
 		return err
 	}
@@ -313,6 +331,7 @@ func (r *recovery) finish() error {
 	if err := log.RemoveOthers(); err != nil {
 		return fmt.Errorf("engine: remove the old log: %w", err)
 	}
+	s.openClock.done("flush")
 	s.mark, s.applied, s.trimmed = log.End(), log.End(), log.End()
 	log.SetMark(s.mark)
 	s.publishLive()
@@ -357,6 +376,14 @@ func (s *Store) referredEntries(i disk.SegmentInfo) (out []disk.FooterEntry, ref
 	if err != nil {
 		return nil, 0, fmt.Errorf("engine: seal segment %d: %w", i.ID, err)
 	}
+	if len(keys) == 0 {
+		return nil, 0, nil
+	}
+	v, err := s.vol.NewVerifier(i.ID)
+	if err != nil {
+		return nil, 0, fmt.Errorf("engine: seal segment %d: %w", i.ID, err)
+	}
+	defer v.Close()
 	seen := map[disk.Address]bool{}
 	for _, k := range keys {
 		for _, e := range []index.Extent{k.Extent, k.Own} {
@@ -364,9 +391,9 @@ func (s *Store) referredEntries(i disk.SegmentInfo) (out []disk.FooterEntry, ref
 				continue
 			}
 			seen[e.Address] = true
-			ext, sum, err := s.vol.ReadExtent(e.Address)
-			if err == nil && sum == e.HeaderSum && e.Address.Offset()+e.Bytes() <= i.SizeBytes {
-				out = append(out, disk.EntryOf(ext, sum))
+			ext, err := v.Header(e.Address, e.HeaderSum)
+			if err == nil && e.Address.Offset()+e.Bytes() <= i.SizeBytes {
+				out = append(out, disk.EntryOf(ext, e.HeaderSum))
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -42,10 +43,12 @@ type Stats struct {
 	IndexErrors                        uint64
 	Rebuilds                           int
 	OpenDuration                       time.Duration
-	MatchBlocks, MatchHits             int64
-	GetStatus                          map[Status]int64
-	VerifiedBytes, ServedBytes         int64
-	Rereads, RereadsSaved              int64
+	// OpenPhases are the parts of OpenDuration, in order.
+	OpenPhases                 []OpenPhase
+	MatchBlocks, MatchHits     int64
+	GetStatus                  map[Status]int64
+	VerifiedBytes, ServedBytes int64
+	Rereads, RereadsSaved      int64
 	// Fetches are the reads that batches of blocks were planned into, and
 	// FetchedBytes what they read: headers, padding and gaps too. StraightBytes
 	// were served without a copy. ReadAlone are blocks that no planned read
@@ -94,7 +97,7 @@ func (s *Store) Stats() Stats {
 		Dropped: c.dropped.Load(), EvictedBlocks: c.evictedBlocks.Load(), EvictedSegments: c.evictedSegments.Load(),
 		Quarantined: c.quarantined.Load(), Unproven: c.unproven.Load(), Withdrawn: c.withdrawn.Load(),
 		LeasedBytes: s.leases.held(), LeasesRefused: c.leasesRefused.Load(), SubmitQueued: s.queue.length(),
-		Rebuilds: s.rebuilds, OpenDuration: s.openTime,
+		Rebuilds: s.rebuilds, OpenDuration: s.openTime, OpenPhases: slices.Clone(s.openClock.phases),
 		MatchBlocks: c.matchAsked.Load(), MatchHits: c.matched.Load(),
 		VerifiedBytes: c.verifiedBytes.Load(), ServedBytes: c.servedBytes.Load(),
 		Rereads: c.rereads.Load(), RereadsSaved: c.rereadsSaved.Load(),

@@ -103,6 +103,7 @@ type Store struct {
 	workers        sync.WaitGroup
 	ops            opCounter
 	openTime       time.Duration
+	openClock      phaseClock
 	rebuilds       int
 }
 

@@ -36,24 +36,13 @@ func ChunkVerify(e *Extent, payload []byte, first, last int) (badChunk int) {
 // error is the only good answer; ErrCorrupt says that the bytes are bad, any
 // other error that they could not be judged.
 func (v *Volume) VerifyExtent(ctx context.Context, at Address, want uint64) error {
-	h, err := v.Acquire(at.Segment)
+	r, err := v.NewVerifier(at.Segment)
 	if err != nil {
 		return err
 	}
-	defer h.Release()
-	win, err := v.newWindow(h)
-	if err != nil {
-		return fmt.Errorf("disk: verify extent at %v: %w", at, err)
-	}
-	defer win.free()
-	e, err := v.expectHeader(win, at, want)
-	if err == nil {
-		err = verifyPayload(ctx, win, e)
-	}
-	if err != nil {
-		return fmt.Errorf("disk: verify extent at %v: %w", at, err)
-	}
-	return nil
+	defer r.Close()
+	_, err = r.Verify(ctx, at, want)
+	return err
 }
 
 // expectHeader reads the header of the extent and compares it with want.

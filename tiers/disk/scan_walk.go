@@ -17,7 +17,15 @@ type window struct {
 	sizeBytes        int64 // of the file, whole pages
 	from, to         int64 // what is loaded
 	refused          func(err error)
+	// sparse: what is asked for may lie far apart. More than that is read only
+	// where it follows closely on what was asked for before, up to last.
+	sparse bool
+	last   int64
 }
+
+// nearBytes is how far a sparse window's next question may lie behind the one
+// before, and still be worth reading ahead.
+const nearBytes = 64 << 10
 
 // newWindow makes a window on an open segment.
 func (v *Volume) newWindow(h *Handle) (*window, error) {
@@ -50,8 +58,13 @@ func (w *window) bytes(off int64, n int) ([]byte, error) {
 	if off+int64(n) > w.sizeBytes {
 		return nil, io.EOF
 	}
+	ahead := readPieceBytes
+	if w.sparse && (off < w.last || off-w.last > nearBytes) {
+		ahead = n
+	}
+	w.last = off + int64(n)
 	if off < w.from || off+int64(n) > w.to {
-		if err := w.load(off, int(min(readPieceBytes, w.sizeBytes-off))); err != nil {
+		if err := w.load(off, int(min(int64(ahead), w.sizeBytes-off))); err != nil {
 			return nil, err
 		}
 	}
