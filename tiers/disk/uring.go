@@ -20,9 +20,12 @@ const (
 	MaxUringDepth     = 1024
 	MaxUringRings     = 16
 
-	uringRingsAtMost   = 4 // of the default
-	defaultSubmitBatch = 2
-	maxSubmitBatch     = 64
+	// DefaultSubmitBytes fits the cache of a CPU of its own, with room for
+	// what else is in there.
+	DefaultSubmitBytes = 1 << 20
+
+	uringRingsAtMost = 4  // of the default
+	submitBatchMax   = 16 // requests in one call
 
 	// A ring that breaks is made anew, but not for ever: more often than
 	// this in a minute, and its requests go to the pread path.
@@ -40,10 +43,11 @@ type UringOptions struct {
 	// rings. 0 means DefaultUringDepth; more than MaxUringDepth is cut to
 	// that, less than one per ring raised to it.
 	Depth int
-	// SubmitBatch is how many requests a ring hands to the kernel in one
-	// call. A device in memory completes them inside the call, and few then
-	// still are in the CPU's cache when Done looks at them. 0 means 2.
-	SubmitBatch int
+	// SubmitBytes is how much a ring hands to the kernel in one call: at
+	// least one request, at most 16. A device in memory completes them inside
+	// the call, and what is not too much is still in the CPU's cache when
+	// Done looks at it. 0 means DefaultSubmitBytes.
+	SubmitBytes int
 	// Pread is the path for what a ring can not do; its QueueMax bounds the
 	// queue of the rings as well, and its Pool gives the bounce buffers.
 	Pread PreadOptions
@@ -86,7 +90,7 @@ type UringReader struct {
 	pread       *PreadReader
 	queueMax    int
 	depth       int // per ring
-	submitBatch int
+	submitBytes int
 	open        func(entries int) (ring, error)
 
 	refusal  atomic.Pointer[string] // of reads by a ring
@@ -116,7 +120,7 @@ var _ tiers.ReadWriter = (*UringReader)(nil)
 // that says why (uring.ErrUnsupported, uring.ErrLimit), and leaves nothing
 // behind.
 func NewUringReader(o UringOptions) (*UringReader, error) {
-	if o.Rings < 0 || o.Depth < 0 || o.SubmitBatch < 0 {
+	if o.Rings < 0 || o.Depth < 0 || o.SubmitBytes < 0 {
 		return nil, fmt.Errorf("disk: new uring reader: negative limit: %w", ErrInvalid)
 	}
 	if o.Pread.Buffered {
@@ -132,7 +136,7 @@ func NewUringReader(o UringOptions) (*UringReader, error) {
 		pread:       p,
 		queueMax:    p.queueMax,
 		depth:       max((depth+rings-1)/rings, 1),
-		submitBatch: min(orDefault(o.SubmitBatch, defaultSubmitBatch), maxSubmitBatch),
+		submitBytes: orDefault(o.SubmitBytes, DefaultSubmitBytes),
 		open:        o.open,
 		gone:        make(chan struct{}),
 	}

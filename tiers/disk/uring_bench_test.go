@@ -45,8 +45,8 @@ func newBenchFile(b *testing.B, sizeBytes int) *benchFile {
 	must(b, err)
 	block := benchMemory(b, 1<<20)
 	for off := 0; off < sizeBytes; off += len(block) {
-		for i := 0; i < len(block); i += 64 {
-			block[i] = byte(off>>20) + byte(i>>6)
+		for i := range block { // a compressed device shall be none: each page is one byte over and over
+			block[i] = byte(off>>20) + byte(i>>12)
 		}
 		_, err = f.buffered.WriteAt(block, int64(off))
 		must(b, err)
@@ -165,4 +165,25 @@ func runPath(b *testing.B, r tiers.ReadWriter, f *benchFile, mem []byte, block, 
 	gib := float64(b.N) * float64(len(mem)) / (1 << 30)
 	b.ReportMetric((cpuSeconds(b)-cpu)/gib, "cpu-s/GiB")
 	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkUringShape compares rings and bytes per system call, on reads
+// whose blocks are summed in Done.
+func BenchmarkUringShape(b *testing.B) {
+	const batch = 64
+	for _, block := range []int{1 << 20, 256 << 10, 4 << 10} {
+		sizeBytes := max(4*batch*block, 64<<20)
+		f := newBenchFile(b, sizeBytes)
+		mem := benchMemory(b, batch*block)
+		pool := aligned.NewPool(64 << 20)
+		for _, rings := range []int{1, 2, 4} {
+			for _, submit := range []int{256 << 10, 1 << 20, 4 << 20} {
+				u := newUring(b, UringOptions{Rings: rings, SubmitBytes: submit, Pread: PreadOptions{Pool: pool}})
+				b.Run(fmt.Sprintf("%dKiB/rings=%d/submit=%dKiB", block>>10, rings, submit>>10), func(b *testing.B) {
+					runPath(b, u, f, mem, block, sizeBytes, "verify")
+				})
+				must(b, u.Close(context.Background()))
+			}
+		}
+	}
 }

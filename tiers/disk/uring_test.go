@@ -31,8 +31,8 @@ func newUring(t testing.TB, o UringOptions) *UringReader {
 // depth for all and for hardly any.
 var uringShapes = map[string]UringOptions{
 	"default": {},
-	"narrow":  {Rings: 1, Depth: 1, SubmitBatch: 1},
-	"wide":    {Rings: 4, Depth: 256, SubmitBatch: 64},
+	"narrow":  {Rings: 1, Depth: 1, SubmitBytes: 1},
+	"wide":    {Rings: 4, Depth: 256, SubmitBytes: 1 << 30},
 }
 
 func openUring(o UringOptions) readertest.OpenWriter {
@@ -71,7 +71,7 @@ func TestUringOptions(t *testing.T) {
 		{"no pool", UringOptions{}, ErrInvalid, 0, 0},
 		{"negative rings", UringOptions{Rings: -1}, ErrInvalid, 0, 0},
 		{"negative depth", UringOptions{Depth: -1}, ErrInvalid, 0, 0},
-		{"negative batch", UringOptions{SubmitBatch: -1}, ErrInvalid, 0, 0},
+		{"negative bytes", UringOptions{SubmitBytes: -1}, ErrInvalid, 0, 0},
 		{"buffered", UringOptions{}, ErrInvalid, 0, 0},
 		{"defaults", UringOptions{}, nil, min(runtime.GOMAXPROCS(0), 4), 64},
 		{"one each", UringOptions{Rings: 3, Depth: 1}, nil, 3, 3},

@@ -12,9 +12,6 @@ import (
 )
 
 const (
-	// reapBatch is how many completions are worked off before the device
-	// gets new work.
-	reapBatch = 4
 	// maxBusyRetries bounds how often in a row the kernel may have no memory
 	// for a request, or no room for completions.
 	maxBusyRetries = 1000
@@ -126,9 +123,9 @@ func (w *ringWorker) tearDown() error {
 // serve works until the reader is closed and nothing is left to do (nil), or
 // until the ring breaks.
 func (w *ringWorker) serve() error {
-	var taken [maxSubmitBatch]*request
+	var taken [submitBatchMax]*request
 	for {
-		n, state := w.take(taken[:w.u.submitBatch])
+		n, state := w.take(taken[:])
 		if state == tookLast {
 			return w.disarm()
 		}
@@ -139,7 +136,7 @@ func (w *ringWorker) serve() error {
 		if err := w.enter(state == tookNone); err != nil {
 			return err
 		}
-		if err := w.reap(reapBatch); err != nil {
+		if err := w.reap(submitBatchMax, w.u.submitBytes); err != nil {
 			return err
 		}
 	}
@@ -167,6 +164,7 @@ func (w *ringWorker) take(into []*request) (int, tookState) {
 		share := (len(u.queue) + int(u.inFlight.Load()) + len(u.workers) - 1) / len(u.workers)
 		n := max(min(len(into), len(u.queue), len(w.free), share-used), 0)
 		if n > 0 {
+			n = upToBytes(u.queue[:n], u.submitBytes)
 			copy(into, u.queue[:n])
 			clear(u.queue[:n])
 			u.queue = u.queue[n:]
@@ -185,6 +183,16 @@ func (w *ringWorker) take(into []*request) (int, tookState) {
 		u.wake.Wait()
 		u.idle--
 	}
+}
+
+// upToBytes is how many of the requests are about that many bytes, at least
+// one.
+func upToBytes(reqs []*request, mostBytes int) (n int) {
+	for n < len(reqs) && (n == 0 || mostBytes >= reqs[n].length) {
+		mostBytes -= reqs[n].length
+		n++
+	}
+	return n
 }
 
 // enter hands the pushed entries to the kernel and, with wait, waits for a
@@ -216,13 +224,15 @@ func (w *ringWorker) enter(wait bool) error {
 	}
 }
 
-// reap works off up to most completions.
-func (w *ringWorker) reap(most int) error {
-	for range most {
+// reap works off completions, up to a number and, but for the first, to a
+// number of bytes; then the device gets new work.
+func (w *ringWorker) reap(most, mostBytes int) error {
+	for ; most > 0 && mostBytes > 0; most-- {
 		c, ok := w.ring.Next()
 		if !ok {
 			return nil
 		}
+		mostBytes -= int(max(c.Res, 0))
 		if err := w.complete(c); err != nil {
 			return err
 		}
@@ -253,7 +263,7 @@ func (w *ringWorker) disarm() error {
 		if err := w.enter(true); err != nil {
 			return err
 		}
-		if err := w.reap(1); err != nil {
+		if err := w.reap(1, 1); err != nil {
 			return err
 		}
 	}
