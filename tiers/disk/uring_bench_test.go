@@ -187,3 +187,51 @@ func BenchmarkUringShape(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkPreadWorkers compares numbers of workers, on reads whose blocks
+// are summed in Done.
+func BenchmarkPreadWorkers(b *testing.B) {
+	const batch = 64
+	for _, block := range []int{1 << 20, 256 << 10, 4 << 10} {
+		sizeBytes := max(4*batch*block, 64<<20)
+		f := newBenchFile(b, sizeBytes)
+		mem := benchMemory(b, batch*block)
+		pool := aligned.NewPool(64 << 20)
+		for _, workers := range []int{4, 8, 16, 32, 64} {
+			r, err := NewPreadReader(PreadOptions{Workers: workers, Pool: pool})
+			must(b, err)
+			b.Run(fmt.Sprintf("%dKiB/workers=%d", block>>10, workers), func(b *testing.B) {
+				runPath(b, r, f, mem, block, sizeBytes, "verify")
+			})
+			must(b, r.Close(context.Background()))
+		}
+	}
+}
+
+// BenchmarkOneBlock reads a single block at a time, by path: the latency.
+func BenchmarkOneBlock(b *testing.B) {
+	for _, block := range []int{1 << 20, 4 << 10} {
+		const sizeBytes = 64 << 20
+		f := newBenchFile(b, sizeBytes)
+		mem := benchMemory(b, block)
+		paths := benchPaths(b, aligned.NewPool(64<<20))
+		for _, path := range []string{"pread", "uring"} {
+			r := paths[path]
+			if r == nil {
+				continue
+			}
+			b.Run(fmt.Sprintf("%dKiB/%s", block>>10, path), func(b *testing.B) {
+				runPath(b, r, f, mem, block, sizeBytes, "read")
+			})
+		}
+		b.Run(fmt.Sprintf("%dKiB/call", block>>10), func(b *testing.B) {
+			b.SetBytes(int64(block))
+			off := int64(0)
+			for b.Loop() {
+				_, err := f.direct.ReadAt(mem, off)
+				must(b, err)
+				off = (off + int64(block)) % sizeBytes
+			}
+		})
+	}
+}
