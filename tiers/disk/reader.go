@@ -61,7 +61,7 @@ type PreadReader struct {
 
 	mu      sync.Mutex
 	wake    *sync.Cond
-	queue   []*request
+	queue   lanes
 	workers int // goroutines alive
 	busy    int // of these, inside a read
 	closed  bool
@@ -147,7 +147,7 @@ func (p *PreadReader) submit(b *batch) error {
 	if p.closed {
 		return tiers.ErrClosed
 	}
-	room := p.queueMax + p.workersMax - p.busy - len(p.queue)
+	room := p.queueMax + p.workersMax - p.busy - p.queue.len()
 	for i := range b.reqs {
 		r := &b.reqs[i]
 		if r.item == nil || r.onRing {
@@ -166,8 +166,8 @@ func (p *PreadReader) submit(b *batch) error {
 
 // push queues a request for the next worker, or for a new one. p.mu is held.
 func (p *PreadReader) push(r *request) {
-	p.queue = append(p.queue, r)
-	if p.workers < p.workersMax && p.workers-p.busy < len(p.queue) {
+	p.queue.push(r)
+	if p.workers < p.workersMax && p.workers-p.busy < p.queue.len() {
 		p.workers++
 		go p.work()
 	} else {
@@ -190,7 +190,7 @@ func (p *PreadReader) abandon(b *batch) {
 	b.abandon()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.queue = dropAbandoned(p.queue)
+	p.queue.dropAbandoned()
 }
 
 // work is one worker: it serves requests until the reader is closed and the
@@ -199,19 +199,17 @@ func (p *PreadReader) work() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
-		for len(p.queue) == 0 && !p.closed {
+		for p.queue.len() == 0 && !p.closed {
 			p.wake.Wait()
 		}
-		if len(p.queue) == 0 {
+		if p.queue.len() == 0 {
 			p.workers--
 			if p.workers == 0 {
 				close(p.gone)
 			}
 			return
 		}
-		r := p.queue[0]
-		p.queue[0] = nil
-		p.queue = p.queue[1:]
+		r := p.queue.pop()
 		p.busy++
 		p.mu.Unlock()
 		p.serve(r)
@@ -241,7 +239,7 @@ func (p *PreadReader) Close(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		p.mu.Lock()
-		busy, waiting := p.busy, len(p.queue)
+		busy, waiting := p.busy, p.queue.len()
 		p.mu.Unlock()
 		return fmt.Errorf("disk: close reader: %d reads in the kernel, %d waiting; call again: %w",
 			busy, waiting, context.Cause(ctx))

@@ -102,16 +102,3 @@ func (b *batch) op() string {
 	}
 	return "read"
 }
-
-// dropAbandoned takes out of a queue, in place, what was given up before it
-// was begun.
-func dropAbandoned(queue []*request) []*request {
-	kept := queue[:0]
-	for _, r := range queue {
-		if r.started || r.state.Load() == stateQueued {
-			kept = append(kept, r)
-		}
-	}
-	clear(queue[len(kept):])
-	return kept
-}

@@ -101,7 +101,7 @@ type UringReader struct {
 
 	mu       sync.Mutex
 	wake     *sync.Cond
-	queue    []*request
+	queue    lanes
 	workers  []*ringWorker // with a ring that works
 	idle     int           // of these, waiting on wake
 	threads  int           // goroutines of workers
@@ -213,7 +213,7 @@ func (u *UringReader) Stats() UringStats {
 	defer u.mu.Unlock()
 	return UringStats{
 		Rings: len(u.workers), Depth: len(u.workers) * u.depth, Modes: u.modes,
-		InFlight: int(u.inFlight.Load()), Queued: len(u.queue),
+		InFlight: int(u.inFlight.Load()), Queued: u.queue.len(),
 		Rebuilt: u.rebuilt, Fallbacks: u.fallbacks.Load(), Broken: u.broken,
 	}
 }
@@ -256,7 +256,7 @@ func (u *UringReader) submit(b *batch) error {
 		return tiers.ErrClosed
 	}
 	queued, other := 0, 0
-	room := u.queueMax + len(u.workers)*u.depth - int(u.inFlight.Load()) - len(u.queue)
+	room := u.queueMax + len(u.workers)*u.depth - int(u.inFlight.Load()) - u.queue.len()
 	for i := range b.reqs {
 		r := &b.reqs[i]
 		if r.item == nil {
@@ -272,7 +272,7 @@ func (u *UringReader) submit(b *batch) error {
 		}
 		queued++
 		r.file.Retain()
-		u.queue = append(u.queue, r)
+		u.queue.push(r)
 	}
 	u.wakeFor(queued)
 	if other == 0 {
@@ -305,7 +305,7 @@ func (u *UringReader) abandon(b *batch) {
 	u.pread.abandon(b)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.queue = dropAbandoned(u.queue)
+	u.queue.dropAbandoned()
 }
 
 // Close implements tiers.Reader. Reads that are queued are still served.

@@ -96,14 +96,13 @@ func (u *UringReader) withdraw(w *ringWorker) {
 		u.workers = slices.Delete(u.workers, i, i+1)
 	}
 	if len(u.workers) > 0 {
-		u.wakeFor(len(u.queue)) // for what this one was woken for
+		u.wakeFor(u.queue.len()) // for what this one was woken for
 		return
 	}
-	for _, r := range u.queue {
+	for u.queue.len() > 0 {
 		u.fallbacks.Add(1)
-		u.pread.takeOver(r)
+		u.pread.takeOver(u.queue.pop())
 	}
-	u.queue = nil
 }
 
 // leave counts a worker's goroutine out.

@@ -161,18 +161,13 @@ func (w *ringWorker) take(into []*request) (int, tookState) {
 	w.asleep = false
 	for {
 		used := len(w.slots) - len(w.free)
-		share := (len(u.queue) + int(u.inFlight.Load()) + len(u.workers) - 1) / len(u.workers)
-		n := max(min(len(into), len(u.queue), len(w.free), share-used), 0)
-		if n > 0 {
-			n = upToBytes(u.queue[:n], u.submitBytes)
-			copy(into, u.queue[:n])
-			clear(u.queue[:n])
-			u.queue = u.queue[n:]
-			u.inFlight.Add(int64(n))
+		share := (u.queue.len() + int(u.inFlight.Load()) + len(u.workers) - 1) / len(u.workers)
+		most := min(len(into), u.queue.len(), len(w.free), share-used)
+		if n := u.pop(into[:max(most, 0)]); n > 0 {
 			return n, tookSome
 		}
 		if used > 0 {
-			u.wakeFor(len(u.queue)) // what is left is others' share
+			u.wakeFor(u.queue.len()) // what is left is others' share
 			w.asleep = len(w.free) > 0
 			return 0, tookNone
 		}
@@ -185,13 +180,17 @@ func (w *ringWorker) take(into []*request) (int, tookState) {
 	}
 }
 
-// upToBytes is how many of the requests are about that many bytes, at least
-// one.
-func upToBytes(reqs []*request, mostBytes int) (n int) {
-	for n < len(reqs) && (n == 0 || mostBytes >= reqs[n].length) {
-		mostBytes -= reqs[n].length
-		n++
+// pop takes requests from the queue, which has enough, as long as they are
+// not too many bytes for one submission. u.mu is held.
+func (u *UringReader) pop(into []*request) (n int) {
+	for left := u.submitBytes; n < len(into); n++ {
+		left -= u.queue.peek().length
+		if n > 0 && left < 0 {
+			break
+		}
+		into[n] = u.queue.pop()
 	}
+	u.inFlight.Add(int64(n))
 	return n
 }
 
