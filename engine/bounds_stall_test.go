@@ -179,6 +179,26 @@ func TestStalledWrite(t *testing.T) {
 	}
 }
 
+// TestCloseOnStalledSync: a Close that ran into its context while a sync hung
+// can be called again, and then all is durable and nothing was an error.
+func TestCloseOnStalledSync(t *testing.T) {
+	checkLeaks(t)
+	s, n, fs, mem := stalledStore(t, vfs.OpSync, "segments/")
+	fs.stall(t)
+	mustPut(t, n, blockOf(60, 0, raceSize))
+	for range 2 {
+		if err := s.Close(withSoon(t)); !errors.Is(err, ErrClosing) {
+			t.Fatalf("close on a stalled sync: %v", err)
+		}
+		wantLocked(t, mem)
+	}
+	fs.release()
+	mustClose(t, s)
+	s = mustOpen(t, testOptions(mem))
+	defer mustClose(t, s)
+	wantBlock(t, mustSpace(t, s), 60, 0, raceSize)
+}
+
 // TestStalledSync: a durable put waits for its sync only as long as its
 // context lasts, and is there.
 func TestStalledSync(t *testing.T) {

@@ -27,6 +27,10 @@ func (s *Store) Close(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrClosing, err)
 	}
 	err = s.settle(ctx)
+	if err != nil && s.syncUnderWay() {
+		// Who syncs must live on for the next Close to find it all durable.
+		return fmt.Errorf("%w: %w", ErrClosing, err)
+	}
 	if stopErr := s.stopBackground(ctx); stopErr != nil {
 		return fmt.Errorf("%w: %w", ErrClosing, errors.Join(err, stopErr))
 	}
@@ -47,6 +51,14 @@ func (s *Store) settle(ctx context.Context) error {
 		return nil // said in health; the next Open finds what there is
 	}
 	return s.flushUpTo(ctx)
+}
+
+// syncUnderWay: records wait for a sync, and no error has ended the waiting.
+// An index that hangs is not waited for: the log has what it lacks.
+func (s *Store) syncUnderWay() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broken == nil && s.mark < s.lastRecordEndLocked()
 }
 
 // stopBackground ends sync, applier and eviction; one that hangs in the kernel
