@@ -164,3 +164,48 @@ func fileBytes(t testing.TB, fs vfs.FS, name string) int64 {
 	}
 	return i.SizeBytes
 }
+
+// directRotFS flips a byte of one file in what is read past the page cache.
+type directRotFS struct {
+	vfs.FS
+	name string
+	at   int64
+}
+
+func (d *directRotFS) Open(name string, flags vfs.OpenFlag) (vfs.File, error) {
+	f, err := d.FS.Open(name, flags)
+	if err != nil || name != d.name || flags&vfs.Direct == 0 {
+		return f, err
+	}
+	return &directRotFile{File: f, at: d.at}, nil
+}
+
+type directRotFile struct {
+	vfs.File
+	at int64
+}
+
+func (f *directRotFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.File.ReadAt(p, off)
+	if at := f.at - off; at >= 0 && at < int64(n) {
+		p[at] ^= 1
+	}
+	return n, err
+}
+
+// TestVerifyDistrustsPath: wrong bytes that only one path returns are no
+// damage of the store and are told; damage that both see is, for all that.
+func TestVerifyDistrustsPath(t *testing.T) {
+	mem := verifyStore(t)
+	l1, l4 := mustLocate(t, mem, 1), mustLocate(t, mem, 4)
+	fs := &directRotFS{FS: mem, name: l4.File, at: l4.PayloadOffset + 100}
+	r := mustVerify(t, fs)
+	if r.Damaged != 0 || !strings.Contains(strings.Join(r.Notes, "\n"), l4.File+": reads past the page cache returned wrong bytes") {
+		t.Errorf("%v, %q", r.Damage, r.Notes)
+	}
+	flipAt(t, mem, l1.File, l1.PayloadOffset)
+	r = mustVerify(t, fs)
+	if k := kindsOf(r); k[DamageBlock] != 1 || len(k) != 1 || r.Damage[0].Hash != hexOf(1) {
+		t.Errorf("%v, %q", r.Damage, r.Notes)
+	}
+}

@@ -80,6 +80,13 @@ func (w *window) load(off int64, n int) error {
 	return nil
 }
 
+// readBuffered has all reads from now on go through the page cache, what is
+// loaded as well. What the cache holds from before proves nothing.
+func (w *window) readBuffered() {
+	_ = w.buffered.DropCache(0, w.sizeBytes) // a hint
+	w.direct, w.from, w.to = nil, 0, 0
+}
+
 func readFullAt(f vfs.File, p []byte, off int64) error {
 	n, err := f.ReadAt(p, off)
 	if n == len(p) {
