@@ -21,7 +21,7 @@ RACE := ./engine/... ./wal/... ./tiers/... ./internal/aligned/... ./internal/vfs
 # The stages of `make test` in order, each with its budget in minutes on two
 # cores, the first build of everything included. docs/testing.md has the same
 # table.
-STAGES := lint:3 build:2 unit:5 race:6 fuzz:4 canary:2 cross:2 demo:1
+STAGES := lint:3 build:2 unit:5 race:6 fuzz:4 canary:2 fsmatrix:2 cross:2 demo:1
 
 .PHONY: help
 help: ## print this list
@@ -47,7 +47,7 @@ test-quick: ## vet, own rules and unit tests, no race detector and no fuzzing
 .PHONY: full
 full: export SEALSTONE_FULL = 1
 full: ## run the long versions: more seeds, every crash point, longer fuzzing
-	@tools/ci/stages.sh '$(MAKE) FUZZTIME=2m TESTTIMEOUT=120m' lint:3 build:2 unit:120 race:240 fuzz:60 canary:10 cross:3 demo:1
+	@tools/ci/stages.sh '$(MAKE) FUZZTIME=2m TESTTIMEOUT=120m' lint:3 build:2 unit:120 race:240 fuzz:60 canary:10 fsmatrix:10 cross:3 demo:1
 
 .PHONY: lint
 lint: format vet staticcheck layers ## gofmt, vet, staticcheck and the project's own rules
@@ -90,6 +90,10 @@ fuzz: ## run every fuzz function for FUZZTIME (10s)
 .PHONY: canary
 canary: ## break laws on purpose: the tests that guard them must fail
 	@GO='$(GO)' tools/ci/canary.sh ./engine law1 law3
+
+.PHONY: fsmatrix
+fsmatrix: ## the store on real file systems, in containers and on FUSE that lies (root)
+	cd tools/fsmatrix && $(GO) vet . && $(GO) test -count=1 -timeout $(TESTTIMEOUT) .
 
 .PHONY: cross
 cross: ## build for other systems
