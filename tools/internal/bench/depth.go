@@ -67,6 +67,8 @@ func meanDepth(from, to depthMark, most int) (depth float64, source string) {
 
 // Who counted the depth.
 const (
-	DepthOfReader = "reader" // requests in the kernel, as the reader says
-	DepthOfCalls  = "calls"  // blocks of the calls under way
+	// DepthOfReader: requests that the readers have and did not answer. They
+	// have room for the depth asked for, so up to it these are in the kernel.
+	DepthOfReader = "reader"
+	DepthOfCalls  = "calls" // blocks of the calls under way
 )

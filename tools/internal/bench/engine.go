@@ -14,8 +14,9 @@ const (
 	// blockRoom is the smallest bound on blocks that a store is opened with: a
 	// segment holds two of the largest, and 1 MiB allows the smallest segments.
 	blockRoom = 1 << 20
-	// inflightMin is the engine's own default.
+	// inflightMin and workersMin are the engine's own defaults.
 	inflightMin = 256 << 20
+	workersMin  = 32
 )
 
 // OpenEngine makes a store of the engine. Beside the engine's errors there is
@@ -35,6 +36,7 @@ func OpenEngine(ctx context.Context, dir string, s Shape) (Store, error) {
 	e.store, err = engine.Open(dir, engine.Options{
 		CapacityBytes: s.CapacityBytes, MaxBlockBytes: max(s.BlockBytes, blockRoom), CreateOnly: !s.Existing,
 		MaxInflightBytes: max(2*s.InflightBytes, inflightMin), Path: path,
+		ReadWorkers: max(s.Depth, workersMin),
 	})
 	if err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ func (b *bench) open(ctx context.Context, planes int) (_ *stage, err error) {
 		dir: filepath.Join(c.Dir, fmt.Sprintf("store-%d", b.stages)), set: b.stages,
 		shape: Shape{
 			BlockBytes: c.BlockBytes, Planes: planes, CapacityBytes: c.capacity(),
-			InflightBytes: int64(c.Concurrency) * batchBytes, Path: c.Path, Bounce: c.Bounce,
+			InflightBytes: int64(c.Concurrency) * batchBytes, Depth: c.Depth, Path: c.Path, Bounce: c.Bounce,
 		},
 	}
 	if b.chosen.Name != "" {

@@ -27,6 +27,7 @@ type Shape struct {
 	Planes        int
 	CapacityBytes int64
 	InflightBytes int64 // of all calls at a time
+	Depth         int   // requests that its readers must be able to have in the kernel; 0: their default
 	Path          string
 	Bounce        bool
 	Existing      bool // open what is there instead of failing on it

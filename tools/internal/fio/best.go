@@ -4,17 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
 // Best runs the job briefly with each engine and with one and two threads and
 // returns the job of the highest rate, and by engine why others do not run
-// here.
+// here. Each has two turns, the second in reverse, and its better one counts:
+// what else the machine does must not decide.
 func (t *Tool) Best(ctx context.Context, j Job, trial time.Duration) (Job, map[string]string, error) {
 	refused := map[string]string{}
 	var best Job
 	var bestRate float64
-	for _, c := range candidates(j) {
+	turns := candidates(j)
+	again := slices.Clone(turns)
+	slices.Reverse(again)
+	for _, c := range append(turns, again...) {
+		if refused[c.Engine] != "" {
+			continue
+		}
 		short := c
 		short.Runtime, short.RuntimeMax = 0, trial
 		r, err := t.Run(ctx, short)
