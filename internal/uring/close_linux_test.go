@@ -60,6 +60,58 @@ func TestWaker(t *testing.T) {
 	})
 }
 
+// A signal ends a wait early, and nothing is lost by it: the runtime sends
+// them to its threads whenever it likes.
+func TestSignalsEndWaits(t *testing.T) {
+	eachMode(t, 8, func(t *testing.T, r *Ring) {
+		w, err := NewWaker()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		push(t, r, w.Entry().WithUserData(7))
+		thread, early := unix.Gettid(), make(chan struct{})
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			for {
+				select {
+				case <-stop:
+					return
+				case <-early:
+					early = nil
+					w.Wake()
+				default:
+					if err := unix.Tgkill(unix.Getpid(), thread, unix.SIGURG); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		}()
+		returns := 0
+		for {
+			if err := r.Enter(1, 0); err != nil {
+				t.Fatal(err)
+			}
+			if c, ok := r.Next(); ok {
+				if c.UserData != 7 || c.Res != counterBytes {
+					t.Errorf("%+v", c)
+				}
+				break
+			}
+			if returns++; returns == 3 {
+				close(early)
+			}
+		}
+		close(stop)
+		<-stopped
+		if returns < 3 {
+			t.Errorf("woken after %d early returns, before anybody called Wake", returns)
+		}
+	})
+}
+
 // While the kernel may write to the buffers of a request the ring stays.
 func TestCloseWithRequestsInFlight(t *testing.T) {
 	eachMode(t, 8, func(t *testing.T, r *Ring) {

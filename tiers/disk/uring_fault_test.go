@@ -27,6 +27,7 @@ type faultRing struct {
 	before func() error              // instead of Enter
 	after  func() error              // behind Enter, in place of success
 	next   func(uring.CQE) uring.CQE // changes completions of requests
+	woken  func(uring.CQE) uring.CQE // changes those of the waker
 	wait   func() error              // instead of Wait
 }
 
@@ -54,7 +55,11 @@ func (r *faultRing) Wait(min int, timeout time.Duration) error {
 
 func (r *faultRing) Next() (uring.CQE, bool) {
 	c, ok := r.ring.Next()
-	if ok && c.UserData != wakerData && r.next != nil {
+	switch {
+	case !ok:
+	case c.UserData == wakerData && r.woken != nil:
+		c = r.woken(c)
+	case c.UserData != wakerData && r.next != nil:
 		c = r.next(c)
 	}
 	return c, ok

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sealstone/sealstone/internal/aligned"
+	"github.com/sealstone/sealstone/internal/uring"
 	"github.com/sealstone/sealstone/internal/vfs"
 	"github.com/sealstone/sealstone/tiers"
 )
@@ -221,4 +222,29 @@ func TestUringBreaksWhileStalled(t *testing.T) {
 	}
 	readAll(t, u, f, ringBatch(t, f, 16))
 	awaitStats(t, u, func(s UringStats) bool { return s.Rings == 1 && s.Rebuilt == 1 })
+}
+
+// A ring that can not be woken any more while it waits in the kernel is given
+// up: else new requests would wait for the stalled one.
+func TestUringCanNotBeWoken(t *testing.T) {
+	noLeaks(t)
+	stalled, f := newPipeFile(t), newRingFile(t)
+	u, _ := faultReader(t, UringOptions{Rings: 1, Depth: 4, open: lying(faultRing{
+		woken: func(c uring.CQE) uring.CQE {
+			c.Res = -int32(syscall.EAGAIN)
+			return c
+		},
+	})})
+	held := []tiers.Item{blockItem(t, stalled)}
+	done := goRead(u, context.Background(), held)
+	inKernel(t, u, 1)
+	for range 3 {
+		readAll(t, u, f, ringBatch(t, f, 4))
+	}
+	awaitStats(t, u, func(s UringStats) bool { return s.Rings == 0 && s.Broken != "" })
+	stalled.feed(t)
+	must(t, <-done)
+	if held[0].Err != nil || !bytes.Equal(held[0].Spans[0], stalled.content) {
+		t.Errorf("the stalled read: %v, or wrong bytes", held[0].Err)
+	}
 }

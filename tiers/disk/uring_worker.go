@@ -243,6 +243,9 @@ func (w *ringWorker) reap(most, mostBytes int) error {
 func (w *ringWorker) complete(c uring.CQE) error {
 	if c.UserData == wakerData && w.armed {
 		w.armed = false
+		if c.Res < 0 && c.Res != -int32(syscall.EINTR) {
+			return fmt.Errorf("%w: nothing can wake it: %w", errRing, syscall.Errno(-c.Res))
+		}
 		return nil
 	}
 	i, generation := int(uint32(c.UserData)), uint32(c.UserData>>32)
