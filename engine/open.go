@@ -283,6 +283,15 @@ func treeBytes(fs vfs.FS, name string) int64 {
 	return sum
 }
 
+// heldBytes is what the store holds on disk before it is open.
+func (s *Store) heldBytes() int64 {
+	held := int64(0)
+	for _, n := range ours {
+		held += treeBytes(s.fs, n)
+	}
+	return held
+}
+
 func (s *Store) planCapacity() error {
 	u, err := s.fs.Statfs()
 	if err != nil {
@@ -290,11 +299,7 @@ func (s *Store) planCapacity() error {
 	}
 	capacity := s.o.CapacityBytes
 	if capacity == 0 {
-		held := int64(0)
-		for _, n := range ours {
-			held += treeBytes(s.fs, n)
-		}
-		capacity = defaultCapacity(u, held, s.capacityLimit())
+		capacity = defaultCapacity(u, s.heldBytes(), s.capacityLimit())
 	}
 	size := s.meta.Store().SegmentBytes
 	s.room, err = planRoom(s.o, capacity-s.strangeBytes, size, u)

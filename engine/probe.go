@@ -62,14 +62,16 @@ func (s *Store) probePaths() (*disk.ProbeReport, error) {
 	return r, nil
 }
 
-// probeOnce runs a probe. Its scratch file fits the segment that is always
-// kept free for moves.
+// probeOnce runs a probe. What it measures with stays within the capacity: it
+// takes no more than the segment that is kept free for moves, and no more than
+// is left.
 func (s *Store) probeOnce(measure bool) (*disk.ProbeReport, error) {
-	return disk.Probe(context.Background(), disk.ProbeOptions{
-		FS: s.fs, Quick: true, ReadOnly: s.o.ReadOnly,
-		Measure:         measure && !s.o.ReadOnly && s.o.Path == PathAuto,
-		MeasureBytesMax: s.room.segmentBytes,
-	})
+	o := disk.ProbeOptions{FS: s.fs, Quick: true, ReadOnly: s.o.ReadOnly}
+	if measure && !s.o.ReadOnly && s.o.Path == PathAuto {
+		left := s.room.capacityBytes - s.strangeBytes - s.heldBytes()
+		o.Measure, o.MeasureBytesMax = true, max(min(s.room.segmentBytes, left), 1)
+	}
+	return disk.Probe(context.Background(), o)
 }
 
 // forcePath puts the path of Options.Path in the place of the fastest.

@@ -1,6 +1,7 @@
 package hostinfo
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -32,6 +33,16 @@ func TestHost(t *testing.T) {
 	}
 	if level, ok := UringDisabled(); ok && (level < 0 || level > 2) {
 		t.Errorf("kernel.io_uring_disabled is %d", level)
+	}
+}
+
+func TestFilesystemAt(t *testing.T) {
+	f, err := FilesystemAt("/proc")
+	if err != nil || f != FilesystemOf(unix.PROC_SUPER_MAGIC) {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if _, err := FilesystemAt("/nonexistent/x"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -84,8 +84,7 @@ type prober struct {
 	trial *trial
 
 	published atomic.Pointer[ProbeReport]
-	step      atomic.Pointer[string]
-	steps     int64
+	step      atomic.Pointer[string] // the one under way; "" when all are done
 }
 
 func newProber(o ProbeOptions) *prober {

@@ -2,7 +2,9 @@ package disk
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/sealstone/sealstone/internal/vfs"
 )
@@ -84,7 +86,10 @@ func (p *prober) try(name PathName, alignBytes int64, move func() error) {
 		return
 	}
 	err := move()
-	if err != nil && !p.file.readOnly && cannotWrite(err) {
+	// A file that was written to before and may not be now is refused direct
+	// I/O, and not writing.
+	full := cannotWrite(err) && (name == PathBuffered || !errors.Is(err, fs.ErrPermission))
+	if full && !p.file.readOnly {
 		if p.openToRead(err); p.file == nil {
 			return
 		}

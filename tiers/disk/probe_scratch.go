@@ -48,8 +48,8 @@ func openScratch(fsys vfs.FS) (*scratchFile, error) {
 	for i := range scratchNamesMax {
 		name := scratchName(i)
 		f, err := lockScratch(fsys, name)
-		if errors.Is(err, vfs.ErrLocked) {
-			continue
+		if errors.Is(err, vfs.ErrLocked) || errors.Is(err, vfs.ErrSymlink) || errors.Is(err, vfs.ErrNotRegular) {
+			continue // another probe's, or no file at all: it stays
 		}
 		if err != nil {
 			return nil, err
@@ -63,7 +63,7 @@ func openScratch(fsys vfs.FS) (*scratchFile, error) {
 		}
 		return s, nil
 	}
-	return nil, fmt.Errorf("%d probes run in this directory at one time: %w", scratchNamesMax, vfs.ErrLocked)
+	return nil, fmt.Errorf("all %d names for it are taken, by probes that run in this directory or by what is no file", scratchNamesMax)
 }
 
 // lockScratch locks the file, or only opens it where the file system knows no

@@ -11,6 +11,8 @@ import (
 	"time"
 	"unsafe"
 
+	"go.uber.org/goleak"
+
 	"github.com/sealstone/sealstone/internal/aligned"
 	"github.com/sealstone/sealstone/internal/vfs"
 )
@@ -404,6 +406,62 @@ func TestProbesSideBySide(t *testing.T) {
 			t.Errorf("left %q, %v", names, err)
 		}
 	})
+}
+
+// TestScratchNamesTaken: what stands under the name and is no file is left
+// alone.
+func TestScratchNamesTaken(t *testing.T) {
+	eachFS(t, func(t *testing.T, fs vfs.FS) {
+		must(t, fs.Mkdir(scratchName(0)))
+		r, err := Probe(context.Background(), ProbeOptions{FS: fs})
+		must(t, err)
+		wantPath(t, r, PathBuffered, PathProven, "", "")
+		if info, err := fs.Stat(scratchName(0)); err != nil || !info.IsDir {
+			t.Errorf("%+v, %v", info, err)
+		}
+		for i := 1; i < scratchNamesMax; i++ {
+			must(t, fs.Mkdir(scratchName(i)))
+		}
+		r, err = Probe(context.Background(), ProbeOptions{FS: fs})
+		must(t, err)
+		wantPath(t, r, PathBuffered, PathRefused, "all 16 names for it are taken", "")
+	})
+}
+
+// TestProbeLeavesNothingRunning: neither a probe that ends nor one that is
+// left behind by its deadline leaves a goroutine for good.
+func TestProbeLeavesNothingRunning(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	release := make(chan struct{})
+	fs := vfs.WithHook(vfs.NewMem(), func(op vfs.Op) error {
+		if op.Kind == vfs.OpSync {
+			<-release
+		}
+		return nil
+	})
+	r, err := Probe(context.Background(), ProbeOptions{FS: fs, Timeout: 20 * time.Millisecond})
+	must(t, err)
+	wantPath(t, r, PathBuffered, PathRefused, "no answer within", "")
+	close(release)
+	eachFS(t, func(t *testing.T, fs vfs.FS) {
+		_, err := Probe(context.Background(), ProbeOptions{FS: fs, Measure: true})
+		must(t, err)
+	})
+	goleak.VerifyNone(t, before)
+}
+
+// TestProbeDirectForbidden: EPERM of direct I/O alone is a refusal of that,
+// and says nothing about writing.
+func TestProbeDirectForbidden(t *testing.T) {
+	wrap := onDirect(func(f vfs.File) vfs.File {
+		return liarFile{File: f, write: func([]byte, int64) (int, error) { return 0, syscall.EPERM }}
+	})
+	r := mustProbe(t, ProbeOptions{FS: liarFS{vfs.NewMem(), wrap}, Quick: true})
+	wantPath(t, r, PathPread, PathRefused, "operation not permitted", "EPERM")
+	wantPath(t, r, PathBuffered, PathProven, "", "")
+	if r.ReadOnly {
+		t.Error("taken for a directory that can not be written")
+	}
 }
 
 func TestScratchNames(t *testing.T) {
