@@ -29,14 +29,22 @@ func (b *bench) noteDevice() {
 	if err != nil {
 		return // no block device of its own: btrfs, overlayfs, a network
 	}
-	switch name := filepath.Base(target); {
-	case strings.HasPrefix(name, "zram"):
-		b.memory = true
-		b.note(name + " is compressed memory: figures are those of the processor, not of a device; random bytes do not compress")
-	case strings.HasPrefix(name, "ram"):
-		b.memory = true
-		b.note(name + " is memory: figures are those of the processor, not of a device")
-	case strings.HasPrefix(name, "loop"):
-		b.note(name + " is a file of another file system, whose cache may hold it: reads may not be cold")
+	note, memory := deviceNote(filepath.Base(target))
+	b.memory = b.memory || memory
+	if note != "" {
+		b.note(note)
 	}
+}
+
+// deviceNote is what must be known of a block device of that name.
+func deviceNote(name string) (note string, memory bool) {
+	switch {
+	case strings.HasPrefix(name, "zram"):
+		return name + " is compressed memory: figures are those of the processor, not of a device; random bytes do not compress", true
+	case strings.HasPrefix(name, "ram"):
+		return name + " is memory: figures are those of the processor, not of a device", true
+	case strings.HasPrefix(name, "loop"):
+		return name + " is a file of another file system, whose cache may hold it: reads may not be cold", false
+	}
+	return "", false
 }
