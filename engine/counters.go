@@ -7,6 +7,8 @@ type counters struct {
 	putBlocks, putBytes      atomic.Int64 // stored by a put of ours
 	putExisted, putDiffers   atomic.Int64
 	putShared                atomic.Int64
+	compressRaw              atomic.Int64 // of blocks that were tried
+	compressStored           atomic.Int64 // what they came to
 	writtenBytes, movedBytes atomic.Int64 // appended to segments; of these by moves
 	movedBlocks              atomic.Int64
 	logBytes                 atomic.Int64

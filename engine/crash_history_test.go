@@ -136,6 +136,17 @@ func TestLaw3CrashModel(t *testing.T) {
 	t.Logf("%d histories from seed %d on", len(seeds), seeds[0])
 }
 
+// TestLaw3CrashModelCompressed: each life of a store writes with another codec,
+// or none, and shares what the lives before it wrote.
+func TestLaw3CrashModelCompressed(t *testing.T) {
+	seeds := seedsToRun(t, 50, 5_000)
+	for _, seed := range seeds {
+		squeezed(t, CompressionS2, CompressionOff, CompressionZstd)
+		crashHistory(t, seed)
+	}
+	t.Logf("%d histories from seed %d on", len(seeds), seeds[0])
+}
+
 func crashHistory(t *testing.T, seed uint64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))

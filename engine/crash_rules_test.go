@@ -24,6 +24,19 @@ func TestLaw3Rules(t *testing.T) {
 	}
 }
 
+// TestLaw3RulesCompressed is about compressed extents as targets of aliases,
+// and as what eviction moves.
+func TestLaw3RulesCompressed(t *testing.T) {
+	squeezed(t, CompressionS2, CompressionZstd, CompressionOff)
+	for _, c := range slices.Concat(evictRules, aliasRules) {
+		t.Run(c.rule, func(t *testing.T) {
+			r := newRig(t)
+			c.run(r)
+			mustClose(t, r.s)
+		})
+	}
+}
+
 // TestLaw3EveryOperation crashes one history before each of its operations,
 // and the Open that follows before each of its own.
 func TestLaw3EveryOperation(t *testing.T) {

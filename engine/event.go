@@ -32,6 +32,7 @@ const (
 	EventSegmentLost                          // the file of a segment with live blocks is gone
 	EventPathDemoted                          // a path returned wrong bytes and is not used any more
 	EventProbe                                // what the directory can do, at Open
+	EventCompression                          // automatic compression was switched on or off
 )
 
 var eventNames = map[EventKind]string{
@@ -41,6 +42,7 @@ var eventNames = map[EventKind]string{
 	EventEvict: "evict", EventDiffers: "differs", EventEpoch: "epoch", EventLayoutNear: "layout-near",
 	EventIndexTrouble: "index-trouble", EventSyncFailed: "sync-failed",
 	EventSegmentLost: "segment-lost", EventPathDemoted: "path-demoted", EventProbe: "probe",
+	EventCompression: "compression",
 }
 
 func (k EventKind) String() string {

@@ -391,10 +391,8 @@ func (s *Store) copyOn(ctx context.Context, c *candidate) error {
 // copy under an alias's key may have a longer or shorter hash than the owner.
 func (s *Store) relaid(ctx context.Context, src *image) (*image, error) {
 	want := src.ext
-	want.Planes = slices.Clone(src.ext.Planes)
-	want.Chunks = slices.Clone(src.ext.Chunks)
 	want.PlainKey = nil
-	want.Layout()
+	want.Repage() // the payload is copied as it is stored, whatever its codec
 	if want.HeaderPages == src.ext.HeaderPages {
 		src.ext.PlainKey = nil
 		return src, nil

@@ -52,7 +52,7 @@ func mustClose(t testing.TB, s *Store) {
 
 func mustSpace(t testing.TB, s *Store) *Namespace {
 	t.Helper()
-	n, err := s.Namespace(context.Background(), testLayout(), "tenant", NamespaceOptions{})
+	n, err := s.Namespace(context.Background(), testLayout(), "tenant", NamespaceOptions{Compression: squeeze.next()})
 	if err != nil {
 		t.Fatalf("namespace: %v", err)
 	}
@@ -72,9 +72,35 @@ func contentOf(id, variant, size int) []byte {
 		x ^= x << 13
 		x ^= x >> 7
 		x ^= x << 17
-		binary.LittleEndian.PutUint64(p[i:], x)
+		if squeeze == nil || i%64 < 16 {
+			binary.LittleEndian.PutUint64(p[i:], x)
+		}
 	}
 	return p
+}
+
+// squeeze, while a test has set it, lets contentOf make bytes that compress
+// and mustSpace give handles that compress them, one mode after the other. No
+// test that sets it runs beside others.
+var squeeze *squeezing
+
+type squeezing struct {
+	modes  []Compression
+	opened int
+}
+
+func (s *squeezing) next() Compression {
+	if s == nil {
+		return CompressionOff
+	}
+	s.opened++
+	return s.modes[s.opened%len(s.modes)]
+}
+
+// squeezed sets squeeze until the test ends.
+func squeezed(t testing.TB, modes ...Compression) {
+	squeeze = &squeezing{modes: modes}
+	t.Cleanup(func() { squeeze = nil })
 }
 
 // blockOf is a block of two planes, a third and the rest.

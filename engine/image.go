@@ -14,6 +14,8 @@ type image struct {
 	ext   disk.Extent
 	buf   *aligned.Buffer
 	begin int // where the header begins in buf
+	// decided: it was seen to whether the payload is compressed.
+	decided bool
 }
 
 func (m *image) bytes() []byte {

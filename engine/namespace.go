@@ -19,6 +19,16 @@ type NamespaceOptions struct {
 	// namespace when the tenant has blocks under another layout of the same
 	// model.
 	RequireMatch bool
+	// Compression is how blocks put through this handle are stored, off by
+	// default. MinSavingShare is what CompressionAuto wants to save, 0.10 by
+	// default.
+	Compression    Compression
+	MinSavingShare float64
+	// GPUDirect marks the namespace as one whose blocks a GPU reads by
+	// itself, which cannot decode: until the store is closed nothing put to
+	// it, by any handle, is compressed. Blocks that are stored compressed
+	// stay so.
+	GPUDirect bool
 }
 
 // NamespaceInfo describes a namespace.
@@ -37,9 +47,11 @@ type Namespace struct {
 	info   NamespaceInfo
 	layout Layout
 	// planes gives each plane's place in the layout.
-	planes map[string]int
-	diffs  []layout.Difference
-	warn   []string
+	planes   map[string]int
+	diffs    []layout.Difference
+	warn     []string
+	space    *space
+	compress *compressor
 }
 
 // Info describes the namespace as it was when the handle was opened.
@@ -71,10 +83,13 @@ func (s *Store) Namespace(ctx context.Context, l Layout, tenant string, o Namesp
 	if err := l.Validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
+	if err := o.checkCompression(); err != nil {
+		return nil, err
+	}
 	if m, ok := s.meta.Lookup(tenant, l.Fingerprint()); ok {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return s.handleLocked(m), nil
+		return s.handleLocked(m, newCompressor(o)).marked(o)
 	}
 	near, found := s.nearest(l, tenant)
 	if found && o.RequireMatch {
@@ -91,8 +106,11 @@ func (s *Store) Namespace(ctx context.Context, l Layout, tenant string, o Namesp
 	if s.spaces[m.Number] == nil {
 		s.addSpaceLocked(m)
 	}
-	n := s.handleLocked(m)
+	n, err := s.handleLocked(m, newCompressor(o)).marked(o)
 	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
 	if found {
 		n.diffs = near
 		s.noteNear(n, tenant)
@@ -100,11 +118,12 @@ func (s *Store) Namespace(ctx context.Context, l Layout, tenant string, o Namesp
 	return n, nil
 }
 
-func (s *Store) handleLocked(m meta.Namespace) *Namespace {
-	if sp := s.spaces[m.Number]; sp != nil {
+func (s *Store) handleLocked(m meta.Namespace, c *compressor) *Namespace {
+	sp := s.spaces[m.Number]
+	if sp != nil {
 		m = sp.Namespace
 	}
-	n := &Namespace{s: s, layout: m.Layout, planes: map[string]int{}, info: NamespaceInfo{
+	n := &Namespace{s: s, space: sp, compress: c, layout: m.Layout, planes: map[string]int{}, info: NamespaceInfo{
 		Number: m.Number, Tenant: m.Tenant, Fingerprint: m.Fingerprint, Epoch: m.Epoch, Floor: m.Floor,
 	}}
 	for i, p := range m.Layout.Planes {
@@ -112,6 +131,19 @@ func (s *Store) handleLocked(m meta.Namespace) *Namespace {
 	}
 	return n
 }
+
+// marked takes over the mark of GPUDirect, and holds other handles to it.
+func (n *Namespace) marked(o NamespaceOptions) (*Namespace, error) {
+	if o.GPUDirect {
+		n.space.gpuDirect.Store(true)
+	}
+	if o.Compression != CompressionOff && n.gpuDirect() {
+		return nil, invalidf("namespace %d is marked GPUDirect by another handle: leave Compression (%v) off", n.info.Number, o.Compression)
+	}
+	return n, nil
+}
+
+func (n *Namespace) gpuDirect() bool { return n.space != nil && n.space.gpuDirect.Load() }
 
 // nearest compares with the tenant's stored layouts of the same model and
 // returns the fewest differences.
@@ -184,7 +216,7 @@ func (n *Namespace) BumpEpoch(ctx context.Context) (*Namespace, error) {
 	}
 	sp.Namespace = m
 	s.events.add(s.o.private.now(), EventEpoch, fmt.Sprintf("namespace %d: epoch %d, floor %d", m.Number, m.Epoch, m.Floor))
-	return s.handleLocked(m), nil
+	return s.handleLocked(m, n.compress), nil
 }
 
 // fieldRootHash is how layout.Diff names the hash scheme's root.

@@ -35,25 +35,39 @@ type buildPiece struct {
 	chunk  int   // the first, in the chunk table
 }
 
-// build copies and hashes the blocks of a group into its buffer. What is
-// hashed is the store's own copy: bytes that change under the caller's hands
-// are caught by a seal, not stored under a wrong sum.
-func (p *putBatch) build(items []*putItem) error {
-	var left atomic.Bool
-	tasks := buildTasks(items)
+// parallel calls do(0) to do(n-1) on several goroutines, in the store's slots
+// for such work, until one returns false. It returns when all have.
+func (s *Store) parallel(n int, do func(i int) bool) (all bool) {
+	var next atomic.Int64
+	var stopped atomic.Bool
 	work := func() {
-		for task := range tasks {
-			p.buildTask(task, &left)
+		for !stopped.Load() {
+			i := int(next.Add(1)) - 1
+			if i >= n {
+				return
+			}
+			s.builders <- struct{}{}
+			if !do(i) {
+				stopped.Store(true)
+			}
+			<-s.builders
 		}
 	}
-	workers := min(len(tasks), cap(p.s.builders))
 	var wg sync.WaitGroup
-	for range workers - 1 {
+	for range min(n, cap(s.builders)) - 1 {
 		wg.Go(work)
 	}
 	work()
 	wg.Wait()
-	if left.Load() {
+	return !stopped.Load()
+}
+
+// build copies and hashes the blocks of a group into its buffer. What is
+// hashed is the store's own copy: bytes that change under the caller's hands
+// are caught by a seal, not stored under a wrong sum.
+func (p *putBatch) build(items []*putItem) error {
+	tasks := buildTasks(items)
+	if !p.s.parallel(len(tasks), func(i int) bool { return p.buildTask(tasks[i]) }) {
 		return errAbandonedPut
 	}
 	for _, it := range items {
@@ -62,24 +76,20 @@ func (p *putBatch) build(items []*putItem) error {
 	return nil
 }
 
-// buildTask works on one task inside the caller's memory, in one of the
-// store's slots.
-func (p *putBatch) buildTask(task []buildPiece, left *atomic.Bool) {
-	p.s.builders <- struct{}{}
-	defer func() { <-p.s.builders }()
+// buildTask works on one task inside the caller's memory; false: it left.
+func (p *putBatch) buildTask(task []buildPiece) bool {
 	for i := range task {
-		if left.Load() || !p.op.enter() {
-			left.Store(true)
-			return
+		if !p.op.enter() {
+			return false
 		}
 		task[i].fill()
 		p.op.exit()
 	}
+	return true
 }
 
-// buildTasks cuts blocks into tasks; the channel is full and closed.
-func buildTasks(items []*putItem) chan []buildPiece {
-	var tasks [][]buildPiece
+// buildTasks cuts blocks into tasks.
+func buildTasks(items []*putItem) (tasks [][]buildPiece) {
 	var task []buildPiece
 	bytes := int64(0)
 	for _, it := range items {
@@ -93,12 +103,7 @@ func buildTasks(items []*putItem) chan []buildPiece {
 	if len(task) > 0 {
 		tasks = append(tasks, task)
 	}
-	out := make(chan []buildPiece, len(tasks))
-	for _, t := range tasks {
-		out <- t
-	}
-	close(out)
-	return out
+	return tasks
 }
 
 func (m *image) pieces(planes []PlaneData) (out []buildPiece) {
@@ -151,6 +156,7 @@ func (m *image) finish() {
 // buffer.
 func (p *putBatch) buildAlone(it *putItem) (*aligned.Buffer, error) {
 	it.img = &image{ext: p.n.extentOf(&p.blocks[it.i], it.planes, 0, it.depth)}
+	it.img.decided = true // it is only looked at
 	buf, err := p.buffer(it.img.ext.Pages() * disk.PageBytes)
 	if err != nil {
 		return nil, err

@@ -102,3 +102,24 @@ func TestBuildStopsWhenTheCallerLeaves(t *testing.T) {
 		t.Error("a slot is still taken")
 	}
 }
+
+// builtImage is the image of one block, with room for a header of any codec.
+func builtImage(t *rapid.T, planes [][]byte) (*image, *aligned.Buffer) {
+	n := &Namespace{s: &Store{builders: make(chan struct{}, 1)}}
+	it := &putItem{}
+	for _, p := range planes {
+		n.layout.Planes = append(n.layout.Planes, layout.Plane{Name: "p"})
+		it.planes = append(it.planes, PlaneData{Spans: [][]byte{p}})
+	}
+	it.img = &image{ext: n.extentOf(&PutBlock{Hash: make([]byte, 32)}, it.planes, 0, 0)}
+	buf, err := aligned.Alloc(it.img.roomBytes(disk.CodecS2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &putBatch{n: n, s: n.s, op: &operation{}}
+	p.newGroup([]*putItem{it}, buf, disk.CodecS2)
+	if err := p.build([]*putItem{it}); err != nil {
+		t.Fatal(err)
+	}
+	return it.img, buf
+}

@@ -43,17 +43,18 @@ func (p *putBatch) nextGroup(ctx context.Context, todo []*putItem) (g *putGroup,
 		p.failAll(todo, StatusTimeout, "the context ended before this block's turn", err)
 		return nil, nil
 	}
-	n, sizeBytes := p.fitting(todo)
+	codec := p.n.roomCodec()
+	n, sizeBytes := p.fitting(todo, codec)
 	err := p.mayWrite()
 	for err == nil {
 		var buf *aligned.Buffer
 		if buf, err = p.buffer(sizeBytes); err == nil {
-			return p.newGroup(todo[:n], buf), todo[n:]
+			return p.newGroup(todo[:n], buf, codec), todo[n:]
 		}
 		switch {
 		case !errors.Is(err, aligned.ErrExhausted):
 		case n > 1: // a block alone may still find room
-			n, sizeBytes, err = 1, todo[0].img.ext.Pages()*disk.PageBytes, nil
+			n, sizeBytes, err = 1, todo[0].img.roomBytes(codec), nil
 		case len(p.writing) > 0: // what is missing may be our own
 			p.reap(len(p.writing) - 1)
 			err = nil
@@ -63,28 +64,36 @@ func (p *putBatch) nextGroup(ctx context.Context, todo []*putItem) (g *putGroup,
 	return nil, todo[n:]
 }
 
-func (p *putBatch) newGroup(items []*putItem, buf *aligned.Buffer) *putGroup {
+func (p *putBatch) newGroup(items []*putItem, buf *aligned.Buffer, codec uint8) *putGroup {
 	g := &putGroup{items: items, buf: buf}
 	g.refs.Store(1)
-	begin := 0
+	end := 0
 	for _, it := range items {
-		it.img.buf, it.img.begin = buf, begin
-		begin += it.img.ext.Pages() * disk.PageBytes
+		end += it.img.roomBytes(codec)
+		it.img.buf, it.img.begin = buf, end-it.img.ext.Pages()*disk.PageBytes
 	}
 	return g
+}
+
+// roomBytes is what an image may take with a codec: the raw payload, and the
+// header that has an entry more for each stored chunk.
+func (m *image) roomBytes(codec uint8) int {
+	ext := m.ext
+	ext.Codec = codec
+	return (disk.HeaderPages(&ext) + int(m.ext.PayloadPages)) * disk.PageBytes
 }
 
 // fitting lays out the blocks at the head of todo that make a group. Blocks
 // are put together only while less than half of the memory for puts and gets
 // is in use: where it is scarce each batch takes what one block needs.
-func (p *putBatch) fitting(todo []*putItem) (n, sizeBytes int) {
+func (p *putBatch) fitting(todo []*putItem, codec uint8) (n, sizeBytes int) {
 	inUse, _, limit := p.s.pool.Stats()
 	for n < min(len(todo), groupRecordsMax) {
 		it := todo[n]
 		if it.img == nil {
 			it.img = &image{ext: p.n.extentOf(&p.blocks[it.i], it.planes, 0, it.depth)}
 		}
-		size := it.img.ext.Pages() * disk.PageBytes
+		size := it.img.roomBytes(codec)
 		if n > 0 && (sizeBytes+size > putGroupBytes || inUse+int64(sizeBytes+size) > limit/2) {
 			break
 		}
@@ -159,6 +168,7 @@ func (p *putBatch) place(ctx context.Context, g *putGroup, items []*putItem) {
 		if items = p.shareAll(ctx, items); len(items) == 0 {
 			return
 		}
+		p.compressAll(items)
 		p.s.o.private.points("put:before-write")
 		p.reap(putGroupsWriting - 1)
 		held, err := p.s.gate.enter(ctx, imageBytes(items))
@@ -204,6 +214,10 @@ func (p *putBatch) notPlaced(items []*putItem, err error) {
 func (p *putBatch) shareAll(ctx context.Context, items []*putItem) []*putItem {
 	kept := items[:0:0]
 	for _, it := range items {
+		if it.img.decided { // compressed, before the segment turned out full
+			kept = append(kept, it)
+			continue
+		}
 		it.img.aliasOf(nil) // a whole block again, after a roll
 		target, err := p.s.shareable(ctx, it, it.img)
 		if err != nil {

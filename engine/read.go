@@ -116,12 +116,7 @@ func (s *Store) verifyChunks(ext *disk.Extent, e index.Extent, payload []byte, b
 
 // chunkCorrupt is the error of chunk i, at off in the payload.
 func (s *Store) chunkCorrupt(ext *disk.Extent, e index.Extent, i int, off int64, cause error) error {
-	reason := cause.Error()
-	var c *disk.CorruptError
-	if errors.As(cause, &c) && c.Err != nil {
-		reason = c.Err.Error()
-	}
-	return s.corruptAt(e, int64(e.HeaderPages)*disk.PageBytes+off, fmt.Sprintf("chunk %d of %d: %s", i, len(ext.Chunks), reason), nil)
+	return s.corruptAt(e, int64(e.HeaderPages)*disk.PageBytes+off, fmt.Sprintf("chunk %d of %d: %s", i, len(ext.Chunks), chunkReason(cause)), nil)
 }
 
 // chunkBytes is the raw size of chunks first to last (not including).

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/sealstone/sealstone/engine/index"
+	"github.com/sealstone/sealstone/internal/sums"
 	"github.com/sealstone/sealstone/tiers/disk"
 )
 
@@ -78,14 +79,33 @@ func (s *Store) sameBytes(ctx context.Context, e index.Extent, img *image) bool 
 		return false
 	}
 	defer got.free()
+	return sameRaw(got, img)
+}
+
+// sameRaw compares raw bytes, of got as it is stored, whatever its codec, and
+// of img, which is not compressed yet.
+func sameRaw(got, img *image) bool {
 	if len(got.ext.Planes) != len(img.ext.Planes) {
 		return false
 	}
 	for i := range got.ext.Planes {
-		a, b := got.ext.Planes[i], img.ext.Planes[i]
-		if a.RawBytes != b.RawBytes || a.OffsetBytes != b.OffsetBytes {
+		if got.ext.Planes[i].RawBytes != img.ext.Planes[i].RawBytes {
 			return false
 		}
 	}
-	return bytes.Equal(got.payload(), img.payload())
+	stored, raw := got.payload(), img.payload()
+	scratch := chunkScratch.Get().(*[sums.ChunkBytes]byte)
+	defer chunkScratch.Put(scratch)
+	same := true
+	got.ext.EachChunk(0, len(got.ext.Chunks), func(c disk.StoredChunk) bool {
+		a := stored[c.PayloadOff:][:c.StoredLen]
+		if entry := &got.ext.Chunks[c.Index]; !entry.StoredRaw(got.ext.Codec, c.RawLen) {
+			same = disk.DecodeChunk(scratch[:c.RawLen], a, got.ext.Codec, *entry, c.RawLen) == nil
+			a = scratch[:c.RawLen]
+		}
+		b := raw[img.ext.Planes[c.Plane].OffsetBytes+c.PlaneOff:][:c.RawLen]
+		same = same && bytes.Equal(a, b)
+		return same
+	})
+	return same
 }

@@ -36,6 +36,8 @@ type Stats struct {
 	DurablePosition, AppliedPosition   uint64
 	LogEndPosition                     uint64
 	InflightBytes, InflightBytesMax    int64 // of buffers; the limit
+	CompressRawBytes                   int64 // of blocks that were put through a codec
+	CompressStoredBytes                int64 // what they came to
 	WritingBytes, WritingBytesMax      int64 // of puts, with the device; the most so far
 	BufferBytes                        int64 // handed out by NewBuffer
 	LeasedBytes, LeasesRefused         int64
@@ -103,6 +105,7 @@ func (s *Store) Stats() Stats {
 		Rereads: c.rereads.Load(), RereadsSaved: c.rereadsSaved.Load(),
 		Fetches: c.fetches.Load(), FetchedBytes: c.fetchedBytes.Load(),
 		StraightBytes: c.straightBytes.Load(), ReadAlone: c.readAlone.Load(),
+		CompressRawBytes: c.compressRaw.Load(), CompressStoredBytes: c.compressStored.Load(),
 		BufferBytes: s.buffers.Load(), WritingBytes: s.gate.heldBytes.Load(), WritingBytesMax: s.gate.mostBytes.Load(),
 	}
 	for _, st := range Statuses() {

@@ -140,7 +140,8 @@ type segment struct {
 // space is a namespace as the running store sees it.
 type space struct {
 	meta.Namespace
-	tenantID uint32
+	tenantID  uint32
+	gpuDirect atomic.Bool // see NamespaceOptions.GPUDirect
 }
 
 // ctxMutex is a mutex whose Lock gives up with a context.

@@ -18,31 +18,28 @@ type fault struct {
 }
 
 // expected verifies an extent that must be there.
-func (w *segmentWalk) expected(x *expected) error {
+func (w *segmentWalk) expected(x *expected) {
 	w.extentFollows()
-	e, bad, err := w.prove(x)
-	if direct := w.win.direct; err == nil && bad != nil && direct != nil {
+	e, bad := w.prove(x)
+	if direct := w.win.direct; bad != nil && direct != nil {
 		// The path may be what is bad: the other one decides.
 		w.win.readBuffered()
-		if e, bad, err = w.prove(x); bad == nil && err == nil {
+		if e, bad = w.prove(x); bad == nil {
 			w.v.out.note("%s: reads past the page cache returned wrong bytes at page %d, reads through it the right ones", w.file(), x.page)
 		} else {
 			w.win.direct = direct
 		}
-	}
-	if err != nil {
-		return err
 	}
 	if e != nil {
 		w.agree(x, e)
 	}
 	w.count(x)
 	if bad == nil {
-		return nil
+		return
 	}
 	if x.kind() == DamageDead && w.tombs[x.page] == disk.TombstoneQuarantine {
 		w.sum.QuarantinedExtents++
-		return nil
+		return
 	}
 	d := x.damage(x.kind(), w.i.ID)
 	if bad.kind != "" {
@@ -50,20 +47,16 @@ func (w *segmentWalk) expected(x *expected) error {
 	}
 	d.Offset, d.Reason = bad.offset, bad.reason
 	w.v.out.add(d)
-	return nil
 }
 
 // prove reads an extent and compares it with its sums; the extent is nil
 // where its header is bad.
-func (w *segmentWalk) prove(x *expected) (*disk.Extent, *fault, error) {
+func (w *segmentWalk) prove(x *expected) (*disk.Extent, *fault) {
 	e, bad := w.expectedHeader(x)
 	if bad != nil {
-		return nil, bad, nil
+		return nil, bad
 	}
-	if e.Codec != disk.CodecRaw {
-		return nil, nil, fmt.Errorf("%w: %s page %d: codec %d", ErrUnsupported, w.file(), x.page, e.Codec)
-	}
-	return e, w.payload(e), nil
+	return e, w.payload(e)
 }
 
 func (w *segmentWalk) count(x *expected) {
@@ -125,25 +118,34 @@ func (w *segmentWalk) payload(e *disk.Extent) *fault {
 	}
 	base := e.Address.Offset() + int64(e.HeaderPages)*disk.PageBytes
 	bad := 0
-	for i := range e.Chunks {
-		_, off, n := e.ChunkSpan(i)
-		p, err := w.win.bytes(base+off, (n+disk.PageBytes-1)&^(disk.PageBytes-1))
+	scratch := chunkScratch.Get().(*[sums.ChunkBytes]byte)
+	defer chunkScratch.Put(scratch)
+	e.EachChunk(0, len(e.Chunks), func(c disk.StoredChunk) bool {
+		off := base + c.PayloadOff
+		stored, fill, err := w.chunk(off, c)
 		if err != nil {
 			if first == nil {
-				first = readFault(base+off, fmt.Sprintf("chunk %d of %d", i, len(e.Chunks)), err)
+				first = readFault(off, fmt.Sprintf("chunk %d of %d", c.Index, len(e.Chunks)), err)
 			}
-			break
+			return false
 		}
-		if got := sums.Chunk(p[:n]); got != e.Chunks[i].RawSum {
+		entry := e.Chunks[c.Index]
+		if entry.StoredRaw(e.Codec, c.RawLen) {
+			err = disk.VerifyStored(stored, e.Codec, entry, c.RawLen)
+		} else {
+			err = disk.DecodeChunk(scratch[:c.RawLen], stored, e.Codec, entry, c.RawLen)
+		}
+		if err != nil {
 			bad++
 			if first == nil {
-				first = &fault{offset: base + off, reason: fmt.Sprintf("chunk %d of %d: sum %016x, the header says %016x", i, len(e.Chunks), got, e.Chunks[i].RawSum)}
+				first = &fault{offset: off, reason: fmt.Sprintf("chunk %d of %d: %s", c.Index, len(e.Chunks), chunkReason(err))}
 			}
 		}
-		if padding == nil && !allZero(p[n:]) {
-			padding = &fault{kind: DamagePadding, offset: base + off + int64(n), reason: "the fill behind a plane is not zero"}
+		if padding == nil && !allZero(fill) {
+			padding = &fault{kind: DamagePadding, offset: off + int64(c.StoredLen), reason: "the fill behind a plane is not zero"}
 		}
-	}
+		return true
+	})
 	if bad > 1 {
 		first.reason += fmt.Sprintf(" (%d chunks are bad)", bad)
 	}
@@ -151,6 +153,30 @@ func (w *segmentWalk) payload(e *disk.Extent) *fault {
 		return first
 	}
 	return padding
+}
+
+// chunk returns the stored bytes of a chunk at off in the file, and what fills
+// up the last page of its plane.
+func (w *segmentWalk) chunk(off int64, c disk.StoredChunk) (stored, fill []byte, err error) {
+	skip := off & (disk.PageBytes - 1)
+	end := skip + int64(c.StoredLen)
+	p, err := w.win.bytes(off-skip, int(end+disk.PageBytes-1)&^(disk.PageBytes-1))
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.EndsPlane {
+		fill = p[end:]
+	}
+	return p[skip:end], fill, nil
+}
+
+// chunkReason is what a chunk's error says beside its place.
+func chunkReason(err error) string {
+	var c *disk.CorruptError
+	if errors.As(err, &c) && c.Err != nil {
+		return c.Err.Error()
+	}
+	return err.Error()
 }
 
 func chainHolds(e *disk.Extent) bool {
@@ -217,16 +243,13 @@ func sameEntry(a *disk.FooterEntry, b disk.FooterEntry) bool {
 // never logged, or never durable. If it does not verify it counts as torn by a
 // power cut; that it was whole once nothing proves. Without an index a rebuild
 // keeps what is whole and not known to be gone.
-func (w *segmentWalk) orphan(e *disk.Extent) error {
+func (w *segmentWalk) orphan(e *disk.Extent) {
 	w.extentFollows()
-	if e.Codec != disk.CodecRaw {
-		return fmt.Errorf("%w: %s page %d: codec %d", ErrUnsupported, w.file(), e.Address.Page, e.Codec)
-	}
 	x := &expected{page: e.Address.Page, pages: uint32(e.Pages())}
 	if bad := w.payload(e); bad != nil && bad.kind != DamagePadding {
 		w.sum.TornExtents++
 		w.sum.DeadBytes += int64(x.pages) * disk.PageBytes
-		return nil
+		return
 	}
 	k := index.KeyEntry{Key: index.Key{Namespace: e.Namespace, Hash: string(e.Hash)}, Entry: index.Entry{Seq: e.Seq}}
 	if _, buried := w.tombs[x.page]; w.v.rec.lost != "" && !w.i.Sealed && !buried && !w.v.gone(k) {
@@ -238,7 +261,6 @@ func (w *segmentWalk) orphan(e *disk.Extent) error {
 		}
 	}
 	w.count(x)
-	return nil
 }
 
 func allZero(p []byte) bool {

@@ -49,7 +49,7 @@ func DecodeChunk(dst, stored []byte, codec uint8, c Chunk, rawLen int) error {
 		return nil
 	}
 	if got := sums.Chunk(stored); got != c.StoredSum {
-		return badChunk(ReasonSum, "stored bytes: want %016x, computed %016x", c.StoredSum, got)
+		return badChunk(ReasonSum, "stored bytes: sum %016x, the header says %016x", got, c.StoredSum)
 	}
 	err := decode(dst, stored, codec)
 	if err == nil {
@@ -68,14 +68,14 @@ func VerifyStored(stored []byte, codec uint8, c Chunk, rawLen int) error {
 		return checkRaw(stored, c)
 	}
 	if got := sums.Chunk(stored); got != c.StoredSum {
-		return badChunk(ReasonSum, "stored bytes: want %016x, computed %016x", c.StoredSum, got)
+		return badChunk(ReasonSum, "stored bytes: sum %016x, the header says %016x", got, c.StoredSum)
 	}
 	return nil
 }
 
 func checkRaw(p []byte, c Chunk) error {
 	if got := sums.Chunk(p); got != c.RawSum {
-		return badChunk(ReasonSum, "raw bytes: want %016x, computed %016x", c.RawSum, got)
+		return badChunk(ReasonSum, "sum %016x, the header says %016x", got, c.RawSum)
 	}
 	return nil
 }
