@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -42,6 +41,12 @@ func needProgram(t *testing.T, name string) {
 // test. One that the kernel does not know skips the test.
 func mount(t *testing.T, source, kind, data string) string {
 	t.Helper()
+	return mountUntil(t, 0, source, kind, data)
+}
+
+// mountUntil is mount with the flags of the unmount at the end.
+func mountUntil(t *testing.T, flags int, source, kind, data string) string {
+	t.Helper()
 	at := publicDir(t)
 	if err := unix.Mount(source, at, kind, 0, data); err != nil {
 		if err == unix.ENODEV {
@@ -50,29 +55,15 @@ func mount(t *testing.T, source, kind, data string) string {
 		t.Fatalf("mount %s as %s with %q: %v", source, kind, data, err)
 	}
 	t.Cleanup(func() {
-		unmount(t, at)
+		if err := unix.Unmount(at, flags); err != nil {
+			t.Errorf("unmount %s (%s): %v", at, kind, err)
+			_ = unix.Unmount(at, unix.MNT_DETACH)
+		}
 	})
 	if err := os.Chmod(at, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	return at
-}
-
-// unmount waits for files that are closed behind the back of the one who
-// closed them, as those below a FUSE file system are.
-func unmount(t *testing.T, at string) {
-	t.Helper()
-	var err error
-	for range 200 {
-		if err = unix.Unmount(at, 0); err != unix.EBUSY {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	if err != nil {
-		t.Errorf("unmount %s: %v", at, err)
-		_ = unix.Unmount(at, unix.MNT_DETACH)
-	}
 }
 
 // publicDir is a temporary directory that other users may enter.
