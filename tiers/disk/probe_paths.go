@@ -95,6 +95,12 @@ func (p *prober) try(name PathName, alignBytes int64, move func() error) {
 		}
 		err = move()
 	}
+	if errors.Is(err, errContent) && p.file.readOnly {
+		// The file is not the probe's own: somebody may have written to it.
+		if err = p.trial.learn(p.file.buffered); err == nil {
+			err = move()
+		}
+	}
 	if err != nil {
 		p.refuse(name, err)
 		return

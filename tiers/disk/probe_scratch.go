@@ -145,8 +145,11 @@ func firstFile(fsys vfs.FS, dir string, depth int) string {
 	return ""
 }
 
-// openDirect opens the file past the page cache.
+// openDirect opens the file past the page cache, unless it is.
 func (s *scratchFile) openDirect() error {
+	if s.direct != nil {
+		return nil
+	}
 	flags := vfs.Direct
 	if !s.readOnly {
 		flags |= vfs.ReadWrite

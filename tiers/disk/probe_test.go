@@ -360,6 +360,32 @@ func TestProbeReadOnlyTouchesNothing(t *testing.T) {
 	}
 }
 
+// TestProbeReadOnlyChanging: a file that somebody writes to while it is read is
+// no proof of wrong bytes.
+func TestProbeReadOnlyChanging(t *testing.T) {
+	for change := 1; change <= 3; change++ {
+		mem := vfs.NewMem()
+		f, err := mem.Open("file", vfs.Create)
+		must(t, err)
+		defer f.Close()
+		_, err = f.WriteAt([]byte(strings.Repeat("x", PageBytes)), 0)
+		must(t, err)
+		reads := 0
+		fs := vfs.WithHook(mem, func(op vfs.Op) error {
+			if op.Kind == vfs.OpRead {
+				if reads++; reads == change {
+					_, err := f.WriteAt([]byte("changed"), 100)
+					return err
+				}
+			}
+			return nil
+		})
+		r := mustProbe(t, ProbeOptions{FS: fs, ReadOnly: true})
+		wantPath(t, r, PathPread, PathProven, "", "")
+		wantPath(t, r, PathBuffered, PathProven, "", "")
+	}
+}
+
 // TestProbeScratch: a file that a probe left is taken over, and one of a probe
 // at work is left alone.
 func TestProbeScratch(t *testing.T) {
