@@ -67,7 +67,7 @@ func (u *UringReader) mayRebuild() bool {
 	defer u.mu.Unlock()
 	recent := u.rebuilds[:0]
 	for _, t := range u.rebuilds {
-		if now.Sub(t) < rebuildsPerDur {
+		if now.Sub(t) < rebuildPeriod {
 			recent = append(recent, t)
 		}
 	}
