@@ -28,6 +28,7 @@ type UringReader struct {
 	depth       int // per ring
 	submitBytes int
 	open        func(entries int) (ring, error)
+	maxRebuilds int
 
 	refusal  atomic.Pointer[string] // of reads by a ring
 	refusalW atomic.Pointer[string] // of writes by a ring
@@ -74,6 +75,7 @@ func NewUringReader(o UringOptions) (*UringReader, error) {
 		depth:       max((depth+rings-1)/rings, 1),
 		submitBytes: orDefault(o.SubmitBytes, DefaultSubmitBytes),
 		open:        o.open,
+		maxRebuilds: orDefault(o.rebuilds, maxRebuilds),
 		gone:        make(chan struct{}),
 	}
 	u.wake = sync.NewCond(&u.mu)

@@ -72,7 +72,7 @@ func (u *UringReader) mayRebuild() bool {
 		}
 	}
 	u.rebuilds = recent
-	if len(recent) >= maxRebuilds {
+	if len(recent) >= u.maxRebuilds {
 		return false
 	}
 	u.rebuilds = append(u.rebuilds, now)

@@ -44,8 +44,10 @@ type UringOptions struct {
 	// queue of the rings as well, and its Pool gives the bounce buffers.
 	Pread PreadOptions
 
-	// open makes a ring in place of uring.New, in tests.
-	open func(entries int) (ring, error)
+	// open makes a ring in place of uring.New, in tests, and rebuilds
+	// replaces maxRebuilds.
+	open     func(entries int) (ring, error)
+	rebuilds int
 }
 
 // ring is what a worker needs of uring.Ring, so that tests can break it.
