@@ -234,6 +234,9 @@ func TestStatsAddUp(t *testing.T) {
 	if st.DiskBytes < st.SegmentBytes+st.LogBytes || st.DiskBytesMax < st.DiskBytes || st.PathRead == "" {
 		t.Errorf("disk %d of segments %d, log %d, index %d; most %d; path %q", st.DiskBytes, st.SegmentBytes, st.LogBytes, st.IndexBytes, st.DiskBytesMax, st.PathRead)
 	}
+	if st.CachedBufferBytes == 0 || st.HugePages == "" || st.HugePages == "none" && st.HugePagesReason == "" {
+		t.Errorf("%d bytes of buffers kept, on %q pages because %q", st.CachedBufferBytes, st.HugePages, st.HugePagesReason)
+	}
 	if st.AppliedPosition != st.DurablePosition {
 		t.Errorf("applied %d, durable %d after a flush", st.AppliedPosition, st.DurablePosition)
 	}

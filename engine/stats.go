@@ -40,6 +40,7 @@ type Stats struct {
 	CompressStoredBytes                int64 // what they came to
 	WritingBytes, WritingBytesMax      int64 // of puts, with the device; the most so far
 	BufferBytes                        int64 // handed out by NewBuffer
+	CachedBufferBytes                  int64 // kept for the next put, get or move
 	LeasedBytes, LeasesRefused         int64
 	SubmitQueued                       int
 	IndexErrors                        uint64
@@ -62,6 +63,9 @@ type Stats struct {
 	PathRead, PathReason string
 	Paths                []PathState
 	PathsDemoted         int
+	// HugePages is what buffers of puts and gets are made of: "thp", "hugetlb"
+	// or "none"; HugePagesReason is why it is no better kind.
+	HugePages, HugePagesReason string
 	// ReadsInFlight are with the readers now. ReadBusy is the time during which
 	// there were any, and ReadDepth the sum of the times of all: between two
 	// moments the mean depth is the growth of ReadDepth over that of ReadBusy.
@@ -116,10 +120,17 @@ func (s *Store) Stats() Stats {
 			out.GetStatus[st] = n
 		}
 	}
-	out.InflightBytes, _, out.InflightBytesMax = s.pool.Stats()
+	s.fillMemory(&out)
 	s.fillProtocol(&out)
 	s.fillDisk(ctx, &out)
 	return out
+}
+
+func (s *Store) fillMemory(out *Stats) {
+	m := s.pool.Memory()
+	out.InflightBytes, out.InflightBytesMax = m.InUseBytes, m.LimitBytes
+	out.HugePages, out.HugePagesReason = string(m.Huge), m.HugeReason
+	out.CachedBufferBytes = m.CachedBytes + s.movePool.Memory().CachedBytes + s.readerPool.Memory().CachedBytes
 }
 
 func (s *Store) fillProtocol(out *Stats) {

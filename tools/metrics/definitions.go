@@ -47,6 +47,8 @@ var definitions = []struct {
 		func(s *engine.Stats) float64 { return float64(s.WritingBytesMax) }},
 	{"buffer_bytes", "Bytes of buffers handed out to the caller.", gauge,
 		func(s *engine.Stats) float64 { return float64(s.BufferBytes) }},
+	{"cached_buffer_bytes", "Bytes of buffers kept for the next put, get or move.", gauge,
+		func(s *engine.Stats) float64 { return float64(s.CachedBufferBytes) }},
 	{"leased_bytes", "Bytes kept by leases.", gauge,
 		func(s *engine.Stats) float64 { return float64(s.LeasedBytes) }},
 	{"submit_queued", "Submitted operations that wait.", gauge,
