@@ -205,9 +205,9 @@ func (p *prober) refuseFor(name PathName, reason, errno string) bool {
 }
 
 // untried says why a path was not tried.
-func (p *prober) untried(name PathName, reason string) {
+func (p *prober) untried(name PathName, reason, errno string) {
 	if t := p.r.path(name); t.State == PathUntried {
-		t.Reason = reason
+		t.Reason, t.Errno = reason, errno
 	}
 }
 

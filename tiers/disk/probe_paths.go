@@ -51,8 +51,7 @@ func (p *prober) openToRead(why error) {
 		why = err
 	}
 	for _, name := range PathNames() {
-		p.untried(name, why.Error())
-		p.r.path(name).Errno = errnoName(why)
+		p.untried(name, why.Error(), errnoName(why))
 	}
 	p.file.close()
 	p.file = nil

@@ -339,6 +339,25 @@ func TestProbeFull(t *testing.T) {
 	}
 }
 
+// TestProbeFillsUp: room that ends between the two paths leaves one proven and
+// the other untried.
+func TestProbeFillsUp(t *testing.T) {
+	mem, writes := vfs.NewMem(), 0
+	r := mustProbe(t, ProbeOptions{Quick: true, FS: vfs.WithHook(mem, func(op vfs.Op) error {
+		if op.Kind == vfs.OpWrite {
+			if writes++; writes == 2 {
+				return syscall.ENOSPC
+			}
+		}
+		return nil
+	})})
+	wantPath(t, r, PathBuffered, PathProven, "", "")
+	wantPath(t, r, PathPread, PathUntried, "no space left on device", "ENOSPC")
+	if r.Chosen != PathBuffered {
+		t.Error(r.Summary())
+	}
+}
+
 // TestProbeReadOnlyTouchesNothing: a probe that may not write does not.
 func TestProbeReadOnlyTouchesNothing(t *testing.T) {
 	mem := vfs.NewMem()

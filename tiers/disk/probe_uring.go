@@ -24,7 +24,7 @@ func (p *prober) tryUring(context.Context) {
 	case p.file == nil || p.r.Path(PathUring).State == PathRefused:
 		return
 	case p.file.buffered.Fd() == vfs.InvalidFd:
-		p.untried(PathUring, "there are no descriptors to give to a ring")
+		p.untried(PathUring, "there are no descriptors to give to a ring", "")
 		return
 	case !p.r.Proven(PathPread):
 		p.refuseFor(PathUring, "direct I/O is refused: "+p.r.DirectRefusal(), p.r.Path(PathPread).Errno)
