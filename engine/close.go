@@ -88,6 +88,9 @@ func (s *Store) release() error {
 	var errs []error
 	ctx, cancel := context.WithTimeout(context.Background(), s.o.CallTimeout)
 	defer cancel()
+	if s.hint != nil {
+		s.hint.close()
+	}
 	errs = append(errs, s.paths.close(ctx))
 	errs = append(errs, s.closeWriters())
 	if s.idx != nil {

@@ -75,6 +75,7 @@ func (r *rig) open() {
 		}
 	}
 	r.s = mustOpen(r.t, o)
+	r.s.fillHint() // reads go by the complete table from here on
 	r.n = mustSpace(r.t, r.s)
 }
 

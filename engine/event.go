@@ -33,6 +33,7 @@ const (
 	EventPathDemoted                          // a path returned wrong bytes and is not used any more
 	EventProbe                                // what the directory can do, at Open
 	EventCompression                          // automatic compression was switched on or off
+	EventHint                                 // the hint table is too small and given up
 )
 
 var eventNames = map[EventKind]string{
@@ -42,7 +43,7 @@ var eventNames = map[EventKind]string{
 	EventEvict: "evict", EventDiffers: "differs", EventEpoch: "epoch", EventLayoutNear: "layout-near",
 	EventIndexTrouble: "index-trouble", EventSyncFailed: "sync-failed",
 	EventSegmentLost: "segment-lost", EventPathDemoted: "path-demoted", EventProbe: "probe",
-	EventCompression: "compression",
+	EventCompression: "compression", EventHint: "hint",
 }
 
 func (k EventKind) String() string {

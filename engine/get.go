@@ -65,7 +65,7 @@ func (g *getBatch) run(ctx context.Context, op *operation) {
 		g.failAll(StatusStaleEpoch, "open the namespace again", ErrEpoch)
 		return
 	}
-	found, err := g.s.lookup(ctx, g.keys, false)
+	found, err := g.s.lookupHinted(ctx, g.keys, false)
 	if err != nil {
 		g.failAll(unanswered(ctx, StatusMiss), "the index gives no answer", err)
 		return

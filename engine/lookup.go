@@ -17,41 +17,125 @@ type lookupResult struct {
 // enters the index before it leaves the overlay, so a key is always in one of
 // them. stopAtMiss ends at the first absent key.
 func (s *Store) lookup(ctx context.Context, keys []index.Key, stopAtMiss bool) ([]lookupResult, error) {
-	out := make([]lookupResult, len(keys))
-	views := make([]view, len(keys))
-	ask := make([]index.Key, 0, len(keys))
-	at := make([]int, 0, len(keys))
+	return s.find(ctx, keys, stopAtMiss, nil)
+}
+
+// lookupHinted is lookup for those who only read: what the hint table denies
+// is not asked of the index. Puts and drops decide by the index alone.
+func (s *Store) lookupHinted(ctx context.Context, keys []index.Key, stopAtMiss bool) ([]lookupResult, error) {
+	return s.find(ctx, keys, stopAtMiss, s.hint)
+}
+
+func (s *Store) find(ctx context.Context, keys []index.Key, stopAtMiss bool, hint *hintTable) ([]lookupResult, error) {
+	l := search{keys: keys, out: make([]lookupResult, len(keys)), stopAtMiss: stopAtMiss}
 	s.mu.Lock()
-	for i, k := range keys {
-		if views[i] = s.overlay.look(k); !views[i].found {
-			ask, at = append(ask, k), append(at, i)
-		}
-	}
+	l.overlay(&s.overlay)
 	s.mu.Unlock()
-	if len(ask) > 0 {
-		found, err := s.idx.Get(ctx, ask, stopAtMiss)
+	l.skip(hint)
+	if len(l.ask) > 0 {
+		found, err := s.idx.Get(ctx, l.ask, stopAtMiss)
 		if err != nil {
 			return nil, err
 		}
-		for j, f := range found {
-			if v := &views[at[j]]; f.OK && f.Seq > v.dropSeq {
-				v.entry, v.found = f.Entry, true
-			}
-		}
+		l.take(found)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, k := range keys {
-		r := &out[i]
-		if v := views[i]; v.found && v.entry.Seq >= s.floorLocked(k.Namespace) {
-			_, r.bad = s.bad[v.entry.Address]
-			r.entry, r.ok = v.entry, !r.bad
+	s.judgeLocked(&l)
+	return l.out, nil
+}
+
+// search is one lookup under way.
+type search struct {
+	keys       []index.Key
+	out        []lookupResult
+	stopAtMiss bool
+	// ask are the keys that the overlay does not have, at their places in
+	// keys; at is nil where those are all.
+	ask []index.Key
+	at  []int
+	// drops are the sequences up to which the overlay drops; nil: none.
+	drops []uint64
+}
+
+// overlay looks keys up in the overlay.
+func (l *search) overlay(o *overlay) {
+	if len(o.keys) == 0 {
+		l.ask = l.keys
+		return
+	}
+	l.ask, l.at = make([]index.Key, 0, len(l.keys)), make([]int, 0, len(l.keys))
+	for i, k := range l.keys {
+		v := o.look(k)
+		if v.found {
+			l.out[i].entry, l.out[i].ok = v.entry, true
+			continue
 		}
-		if stopAtMiss && !r.ok {
+		l.ask, l.at = append(l.ask, k), append(l.at, i)
+		if v.dropSeq > 0 {
+			if l.drops == nil {
+				l.drops = make([]uint64, len(l.keys))
+			}
+			l.drops[i] = v.dropSeq
+		}
+	}
+}
+
+// skip leaves out what the hint table denies. With stopAtMiss nothing behind
+// that matters. It must come after overlay: see hintTable.maybe.
+func (l *search) skip(hint *hintTable) {
+	if !hint.is(hintComplete) {
+		return
+	}
+	var ask []index.Key
+	var at []int
+	for j, k := range l.ask {
+		if hint.maybe(k) {
+			ask, at = append(ask, k), append(at, l.place(j))
+		} else if l.stopAtMiss {
 			break
 		}
 	}
-	return out, nil
+	if len(ask) < len(l.ask) {
+		l.ask, l.at = ask, at
+	}
+}
+
+// place is where the j-th key asked for stands.
+func (l *search) place(j int) int {
+	if l.at == nil {
+		return j
+	}
+	return l.at[j]
+}
+
+// take enters the answers of the index.
+func (l *search) take(found []index.Found) {
+	for j, f := range found {
+		i := l.place(j)
+		if f.OK && (l.drops == nil || f.Seq > l.drops[i]) {
+			l.out[i].entry, l.out[i].ok = f.Entry, true
+		}
+	}
+}
+
+// judgeLocked hides what lies under an epoch floor or is known to be bad.
+func (s *Store) judgeLocked(l *search) {
+	for i := range l.out {
+		r := &l.out[i]
+		switch {
+		case !r.ok:
+		case r.entry.Seq < s.floorLocked(l.keys[i].Namespace):
+			*r = lookupResult{}
+		default:
+			_, r.bad = s.bad[r.entry.Address]
+			r.ok = !r.bad
+		}
+		if l.stopAtMiss && !r.ok {
+			clear(l.out[i+1:])
+			return
+		}
+	}
 }
 
 // unanswered is the status after a lookup that failed: Timeout if it is the

@@ -121,7 +121,7 @@ func (n *Namespace) ask(ctx context.Context, keys []index.Key, stopAtMiss bool) 
 		err := n.s.readable(n)
 		var got []lookupResult
 		if err == nil {
-			if got, err = n.s.lookup(ctx, keys, stopAtMiss); err != nil && ctx.Err() != nil {
+			if got, err = n.s.lookupHinted(ctx, keys, stopAtMiss); err != nil && ctx.Err() != nil {
 				err = errLeft{err}
 			}
 		}

@@ -37,15 +37,19 @@ func (o *Options) memoryLimit() int64 {
 // fitMemory chooses the memory budgets that are not given: the usual ones, or
 // less under a limit. MaxBlockBytes is set.
 func (o *Options) fitMemory(limitBytes int64) {
-	inflight, cache := int64(defaultMaxInflight), int64(defaultIndexCache)
+	inflight, cache, hint := int64(defaultMaxInflight), int64(defaultIndexCache), int64(defaultHintBytes)
 	if limitBytes > 0 {
 		left := limitBytes/memoryShare - o.fixedMemory()
 		cache = clamp(left/4, minIndexCache, cache)
-		inflight = clamp(left-cache, minInflight, inflight)
+		if cache < defaultIndexCache {
+			hint = -1 // the cache has more use for the little there is
+		}
+		inflight = clamp(left-cache-max(hint, 0), minInflight, inflight)
 	}
 	orDefault(&o.MaxInflightBytes, inflight)
 	o.MaxInflightBytes = max(o.MaxInflightBytes, 4*o.MaxBlockBytes)
 	orDefault(&o.IndexCacheBytes, cache)
+	orDefault(&o.HintBytes, hint)
 	if o.private.memTableBytes == 0 && o.IndexCacheBytes < defaultIndexCache {
 		o.private.memTableBytes = max(o.IndexCacheBytes/memTablesShare, minMemTable)
 	}
@@ -65,7 +69,7 @@ func (o *Options) movePoolBytes() int64 { return 3*o.MaxBlockBytes + 8*mib }
 
 // memoryBudget is what the budgets allow together.
 func (o *Options) memoryBudget() int64 {
-	return o.fixedMemory() + o.MaxInflightBytes + o.IndexCacheBytes
+	return o.fixedMemory() + o.MaxInflightBytes + o.IndexCacheBytes + max(o.HintBytes, 0)
 }
 
 // tellMemory warns where the budgets take more of a limit than their share.

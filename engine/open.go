@@ -67,6 +67,9 @@ func newStore(dir string, o Options) *Store {
 		stop: make(chan struct{}), kickSync: make(chan struct{}, 1), kickApply: make(chan struct{}, 1), kickEvict: make(chan struct{}, 1),
 		closeFS: func() error { return nil },
 	}
+	if !o.ReadOnly { // its index stays as it is, and nothing runs in the background
+		s.hint = newHintTable(o.HintBytes)
+	}
 	s.ghost.enabled = o.Admission == AdmitSecondTouch
 	s.budget.perDay = o.WriteBudgetBytesPerDay
 	s.pool = aligned.NewPool(o.MaxInflightBytes)
@@ -347,7 +350,8 @@ func (s *Store) startBackground() {
 	if s.o.private.noBackground || s.o.ReadOnly {
 		return
 	}
-	s.workers.Add(3)
+	s.workers.Add(4)
+	go s.hintLoop()
 	go s.syncLoop()
 	go s.applyLoop()
 	go s.evictLoop()

@@ -73,6 +73,11 @@ type Options struct {
 	CallTimeout time.Duration
 	// IndexCacheBytes is the block cache of the index. Default 64 MiB.
 	IndexCacheBytes int64
+	// HintBytes bounds a table, outside the Go heap, of the blocks that the
+	// index holds: it answers most questions for blocks that are not stored
+	// without asking the index. Some 20 bytes a block; a store of more blocks
+	// than fit goes without. Default 64 MiB; negative: no table.
+	HintBytes int64
 
 	// LeaseDuration is how long a Match keeps blocks. Default 60 s.
 	LeaseDuration time.Duration
@@ -127,6 +132,7 @@ const (
 	defaultSyncBytes    = 256 << 20
 	defaultCallTimeout  = 30 * time.Second
 	defaultIndexCache   = 64 << 20
+	defaultHintBytes    = 64 << 20
 	defaultLease        = 60 * time.Second
 	defaultLeaseShare   = 0.25
 	defaultMoveShare    = 0.25

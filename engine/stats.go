@@ -44,6 +44,7 @@ type Stats struct {
 	LeasedBytes, LeasesRefused         int64
 	SubmitQueued                       int
 	IndexErrors                        uint64
+	Hint                               HintStats
 	Rebuilds                           int
 	OpenDuration                       time.Duration
 	// OpenPhases are the parts of OpenDuration, in order.
@@ -158,6 +159,9 @@ func (s *Store) fillDisk(ctx context.Context, out *Stats) {
 	out.DiskBytes = s.noteDiskBytes()
 	out.DiskBytesMax = s.count.diskBytesMax.Load()
 	i := s.idx.Stats(ctx)
+	if s.hint != nil {
+		out.Hint = s.hint.stats()
+	}
 	out.IndexWrittenBytes, out.IndexErrors = i.WrittenBytes, i.BackgroundErrors
 	out.PathRead, out.Paths = s.paths.use().name, s.paths.states()
 	for _, p := range out.Paths {

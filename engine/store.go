@@ -30,6 +30,7 @@ type Store struct {
 	meta         *meta.Meta
 	log          *wal.Log
 	idx          *index.DB
+	hint         *hintTable        // nil: none
 	probe        *disk.ProbeReport // set once by Open
 	vol          *disk.Volume
 	paths        ioPaths

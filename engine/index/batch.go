@@ -20,6 +20,14 @@ type Batch struct {
 	// live holds the segments' new live bytes; base what they were.
 	live map[uint64]int64
 	base map[uint64]int64
+	done []Change // for Options.OnChange
+}
+
+// Change is what a batch did to one key.
+type Change struct {
+	Key   Key
+	Seq   uint64 // put sequence of the entry
+	Bound bool   // else unbound
 }
 
 // Update runs fn on a worker with a fresh batch and commits it. Nothing of it
@@ -63,6 +71,9 @@ func (b *Batch) commit() error {
 			b.base[segment] = n
 		}
 	}
+	if len(b.done) > 0 {
+		b.d.opts.OnChange(b.done)
+	}
 	return nil
 }
 
@@ -83,6 +94,12 @@ func (b *Batch) addLive(segment uint64, delta int64) {
 		n = b.base[segment]
 	}
 	b.live[segment] = n + delta
+}
+
+func (b *Batch) note(k Key, e Entry, bound bool) {
+	if b.d.opts.OnChange != nil {
+		b.done = append(b.done, Change{k, e.Seq, bound})
+	}
 }
 
 // SetApplied records that the log up to position lsn is applied.
@@ -130,6 +147,7 @@ func (b *Batch) Bind(k Key, e Entry) error {
 	if !others {
 		b.addLive(e.Address.Segment, e.Bytes())
 	}
+	b.note(k, e, true)
 	if e.IsAlias() {
 		if _, err := b.addRef(e.Own.Address, tagOf(key)); err != nil {
 			return err
@@ -142,6 +160,7 @@ func (b *Batch) Bind(k Key, e Entry) error {
 // live bytes and, for the tenant, the content is forgotten.
 func (b *Batch) Unbind(k Key, e Entry, tenant uint32) error {
 	key := appendKey(nil, k)
+	b.note(k, e, false)
 	if err := b.delete(key); err != nil {
 		return err
 	}

@@ -57,6 +57,9 @@ type Options struct {
 	// work begins to fail. Neither may call the index.
 	OnFail    func(reason string)
 	OnTrouble func(reason string)
+	// OnChange is told what an Update has bound and unbound, in that order:
+	// after it is visible and before Update returns. It may not call the index.
+	OnChange func([]Change)
 }
 
 // DB is an open index.

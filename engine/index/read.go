@@ -17,29 +17,8 @@ type Found struct {
 // Get looks up keys, in the order given. stopAtMiss ends at the first absent
 // key: the rest is reported absent.
 func (d *DB) Get(ctx context.Context, keys []Key, stopAtMiss bool) ([]Found, error) {
-	out, err := call(ctx, d, func() (out []Found, err error) {
-		v := &view{r: d.db}
-		defer func() { err = errors.Join(err, v.close()) }()
-		return v.entries(keys, stopAtMiss)
-	})
+	out, err := call(ctx, d, func() ([]Found, error) { return d.search(keys, stopAtMiss) })
 	return out, d.noteDamage(err)
-}
-
-func (v *view) entries(keys []Key, stopAtMiss bool) ([]Found, error) {
-	out := make([]Found, len(keys))
-	var key []byte
-	for i, k := range keys {
-		var err error
-		key = appendKey(key[:0], k)
-		out[i].Entry, out[i].OK, err = v.entry(key)
-		if err != nil {
-			return nil, err
-		}
-		if stopAtMiss && !out[i].OK {
-			break
-		}
-	}
-	return out, nil
 }
 
 // entry is the entry of a k record.
@@ -94,6 +73,17 @@ func (d *DB) Keys(ctx context.Context, fn func(KeyEntry) error) error {
 		}
 		from = append(appendKey(nil, list[len(list)-1].Key), 0)
 	}
+}
+
+// KeysAfter lists keys in order: the first ones behind from, which need not be
+// there, or of all if it is nil.
+func (d *DB) KeysAfter(ctx context.Context, from *Key, limit int) ([]KeyEntry, error) {
+	at := []byte{kindKey}
+	if from != nil {
+		at = append(appendKey(nil, *from), 0)
+	}
+	out, err := call(ctx, d, func() ([]KeyEntry, error) { return d.keysFrom(at, limit) })
+	return out, d.noteDamage(err)
 }
 
 func (d *DB) keysFrom(from []byte, limit int) (out []KeyEntry, err error) {

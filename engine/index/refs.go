@@ -69,30 +69,56 @@ func (v *view) referrers(a disk.Address) ([]KeyEntry, error) {
 }
 
 // resolve finds the keys behind references: those of the tag whose entry
-// names the address. A tag that several keys share is told apart by that.
-func (v *view) resolve(list []ref) (out []KeyEntry, err error) {
-	for _, r := range list {
-		same, err := v.tagged(r.keyTag)
+// names the address. A tag that several keys share is told apart by that. They
+// come in the order of the references, and are looked up in that of the tags.
+func (v *view) resolve(list []ref) ([]KeyEntry, error) {
+	order := make([]int, len(list))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(list[a].namespace, list[b].namespace), cmp.Compare(list[a].tag, list[b].tag))
+	})
+	first := make([]KeyEntry, len(list))
+	more := map[int][]KeyEntry{} // of references that count several keys
+	total := 0
+	for _, i := range order {
+		keys, err := v.keysOf(list[i])
 		if err != nil {
 			return nil, err
 		}
-		found := uint64(0)
-		for _, k := range same {
-			if k.Address == r.at || k.Own.Address == r.at {
-				out = append(out, k)
-				found++
-			}
+		first[i] = keys[0]
+		if len(keys) > 1 {
+			more[i] = keys[1:]
 		}
-		if found != r.count {
-			return nil, errBadRecord // a reference without its key, or the reverse
-		}
+		total += len(keys)
+	}
+	if len(more) == 0 {
+		return first, nil
+	}
+	out := make([]KeyEntry, 0, total)
+	for i, k := range first {
+		out = append(append(out, k), more[i]...)
 	}
 	return out, nil
 }
 
+// keysOf are the keys of one reference, as many as it counts.
+func (v *view) keysOf(r ref) ([]KeyEntry, error) {
+	same, err := v.tagged(r.keyTag)
+	if err != nil {
+		return nil, err
+	}
+	keys := slices.DeleteFunc(same, func(k KeyEntry) bool { return k.Address != r.at && k.Own.Address != r.at })
+	if uint64(len(keys)) != r.count {
+		return nil, errBadRecord // a reference without its key, or the reverse
+	}
+	return keys, nil
+}
+
 // tagged lists the keys of a tag: one, but for chance or ill will.
 func (v *view) tagged(t keyTag) (out []KeyEntry, err error) {
-	err = v.scan(t.appendPrefix(nil), func(key, value []byte) error {
+	err = v.scanTag(t.appendPrefix(nil), func(key, value []byte) error {
 		k, err := decodeKey(key)
 		if err != nil {
 			return err

@@ -14,8 +14,9 @@ import (
 type view struct {
 	r       pebble.Reader
 	changes *changes // nil outside a batch
-	// points finds single keys through the filters, lists walks.
-	points, lists *pebble.Iterator
+	// points finds single keys through the filters, lists walks, tags finds
+	// keys by their beginning.
+	points, lists, tags *pebble.Iterator
 }
 
 // get reads the value of one key, valid until the next call. It goes through
@@ -63,9 +64,35 @@ func (v *view) scan(prefix []byte, fn func(key, value []byte) error) (err error)
 	return v.changes.scan(prefix, fn)
 }
 
+// scanTag is scan for the k records of a tag. Without bounds of its own a seek
+// that goes on from the one before it is short: asked in order, many tags cost
+// little more than a walk. (Where many references were deleted, the bounds of
+// scan are what keeps it from walking over all of them; keys are not deleted
+// in rows.)
+func (v *view) scanTag(prefix []byte, fn func(key, value []byte) error) (err error) {
+	if v.tags == nil {
+		if v.tags, err = v.r.NewIter(&pebble.IterOptions{LowerBound: []byte{kindKey}, UpperBound: []byte{kindKey + 1}}); err != nil {
+			return err
+		}
+	}
+	it := v.tags
+	for it.SeekGE(prefix); it.Valid() && bytes.HasPrefix(it.Key(), prefix); it.Next() {
+		if v.changes != nil && v.changes.find(it.Key()) != nil {
+			continue
+		}
+		if err := fn(it.Key(), it.Value()); err != nil {
+			return err
+		}
+	}
+	if err := it.Error(); err != nil || v.changes == nil {
+		return err
+	}
+	return v.changes.scan(prefix, fn)
+}
+
 func (v *view) close() error {
 	var errs []error
-	for _, it := range []**pebble.Iterator{&v.points, &v.lists} {
+	for _, it := range []**pebble.Iterator{&v.points, &v.lists, &v.tags} {
 		if *it != nil {
 			errs = append(errs, (*it).Close())
 			*it = nil

@@ -135,6 +135,11 @@ func (v *Volume) decodeAt(p []byte, at Address) (*Extent, uint64, error) {
 // An error of fn ends the walk and is returned as it is; other errors: the
 // context's, ErrNoSegment, ErrUnsupported, those of the system.
 func (v *Volume) ScanSegment(ctx context.Context, id uint64, fn func(e *Extent, headerSum uint64, at Address) error) error {
+	return v.scanFrom(ctx, id, 1, fn)
+}
+
+// scanFrom is ScanSegment from a page on at which an extent begins or ends.
+func (v *Volume) scanFrom(ctx context.Context, id uint64, page uint32, fn func(e *Extent, headerSum uint64, at Address) error) error {
 	h, err := v.Acquire(id)
 	if err != nil {
 		return err
@@ -145,7 +150,7 @@ func (v *Volume) ScanSegment(ctx context.Context, id uint64, fn func(e *Extent, 
 		return fmt.Errorf("disk: scan segment %016x: %w", id, err)
 	}
 	defer s.win.free()
-	for page := uint32(1); ; {
+	for {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("disk: scan segment %016x: %w", id, context.Cause(ctx))
 		}

@@ -146,7 +146,7 @@ func (v *Volume) sealOld(id uint64, entries []FooterEntry) (err error) {
 		return err
 	}
 	defer v.endSealOld(s)
-	end, err := v.lastExtentEnd(id)
+	end, err := v.lastExtentEnd(id, entries)
 	if err != nil {
 		return err
 	}
@@ -249,10 +249,14 @@ func (v *Volume) endSealOld(s *segment) {
 	s.sealing = false
 }
 
-// lastExtentEnd is the page behind the last extent that a scan finds.
-func (v *Volume) lastExtentEnd(id uint64) (uint32, error) {
+// lastExtentEnd is the page behind the last extent that a scan finds. What
+// lies before the last entry does not matter.
+func (v *Volume) lastExtentEnd(id uint64, entries []FooterEntry) (uint32, error) {
 	end := uint32(1)
-	err := v.ScanSegment(context.Background(), id, func(e *Extent, _ uint64, at Address) error {
+	for i := range entries {
+		end = max(end, entries[i].EndPage())
+	}
+	err := v.scanFrom(context.Background(), id, end, func(e *Extent, _ uint64, at Address) error {
 		end = at.Page + uint32(e.Pages())
 		return nil
 	})
