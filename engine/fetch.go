@@ -24,6 +24,7 @@ type flight struct {
 	g       *getBatch
 	buf     *aligned.Buffer
 	handle  *disk.Handle
+	path    *ioPath        // that reads it
 	inside  bool           // the caller's memory is held for the round
 	planes  [][]planeSpans // of a straight fetch: by want, by plane
 	pending atomic.Int32   // items without an answer
@@ -138,8 +139,10 @@ func (g *getBatch) round(ctx context.Context, flights []*flight) {
 		g.s.count.fetchedBytes.Add(int64(items[i].Length))
 		items[i].Tag, items[i].Done, items[i].WaitForDevice, items[i].OffHeap = i, done, true, true
 	}
-	g.s.o.private.points("read:acquired")
-	path := g.s.paths.use()
+	path := g.s.paths.useFor(len(items))
+	for _, f := range reading {
+		f.path = path
+	}
 	g.s.count.fetches.Add(int64(len(reading)))
 	// The memory belongs to the reader until it answers, so the call does not
 	// end with the caller's context; see readInto.

@@ -21,7 +21,7 @@ func (f *flight) verify(i int) {
 		f.clearSpans(i) // unverified bytes must not stay with the caller
 	}
 	if errors.Is(err, ErrCorrupt) {
-		w.corrupt = true
+		w.corruptBy = f.path
 		return
 	}
 	if err != nil {

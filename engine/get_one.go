@@ -16,7 +16,7 @@ func (g *getBatch) read(ctx context.Context, w *want) error {
 	if !g.wantsWhole(w.parts, e) {
 		return g.readRanges(ctx, w)
 	}
-	img, err := g.s.readExtentAgain(ctx, g.s.pool.Get, e.Extent, w.corrupt)
+	img, err := g.s.readExtentAgain(ctx, g.s.pool.Get, e.Extent, w.corruptBy)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (g *getBatch) readRanges(ctx context.Context, w *want) error {
 	rest, verified := buf.Bytes(), int64(0)
 	for j, sp := range spans {
 		bufs[j], rest = rest[:sp.len], rest[alignUp(sp.len):]
-		err := g.s.retryCorrupt(w.corrupt, func(path *ioPath) error {
+		err := g.s.retryCorrupt(w.corruptBy, func(path *ioPath) error {
 			return g.readChunks(ctx, path, bufs[j], ext, w.found.entry.Extent, sp)
 		})
 		if err != nil {
@@ -97,7 +97,7 @@ func alignUp(n int64) int64 { return (n + disk.PageBytes - 1) &^ (disk.PageBytes
 
 func (g *getBatch) readHeader(ctx context.Context, w *want) (ext *disk.Extent, err error) {
 	k, e := g.keys[w.i], w.found.entry
-	err = g.s.retryCorrupt(w.corrupt, func(path *ioPath) error {
+	err = g.s.retryCorrupt(w.corruptBy, func(path *ioPath) error {
 		buf, err := g.s.rawRead(ctx, path, g.s.pool.Get, e.Extent, 0, int64(e.HeaderPages)*disk.PageBytes)
 		if err != nil {
 			return err
@@ -126,7 +126,7 @@ func (g *getBatch) arrived(w *want, ext *disk.Extent, served, verified int64) {
 		r.Seal = sealOfExtent(ext)
 	}
 	g.s.used.mark(w.found.entry.Address)
-	if w.corrupt {
+	if w.corruptBy != nil {
 		g.s.count.rereadsSaved.Add(1)
 	}
 	g.settle(w, r, true)

@@ -29,8 +29,11 @@ type ioPath struct {
 type ioPaths struct {
 	list    []*ioPath
 	current atomic.Pointer[ioPath]
-	meter   depthMeter
-	mu      sync.Mutex // demotions one at a time
+	// alone, if set, takes a read that comes by itself: to wake a ring's thread
+	// costs more than the ring saves on one read.
+	alone *ioPath
+	meter depthMeter
+	mu    sync.Mutex // demotions one at a time
 }
 
 // add appends a path; the first one is in use at once. Only Open adds.
@@ -40,6 +43,14 @@ func (p *ioPaths) add(path *ioPath) {
 }
 
 func (p *ioPaths) use() *ioPath { return p.current.Load() }
+
+// useFor returns the path for a batch of so many reads.
+func (p *ioPaths) useFor(items int) *ioPath {
+	if items == 1 && p.alone != nil && p.alone.demoted.Load() == nil {
+		return p.alone
+	}
+	return p.use()
+}
 
 // writer is the path that writes take: that of reads.
 func (p *ioPaths) writer() tiers.ReadWriter {

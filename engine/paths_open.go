@@ -22,6 +22,9 @@ func (s *Store) openPaths() error {
 		p, err := s.openPath(name)
 		if err == nil {
 			s.paths.add(p)
+			if i > 0 && name == disk.PathPread && s.o.Path == PathAuto {
+				s.paths.alone = p
+			}
 			continue
 		}
 		if i == 0 && s.o.Path != PathAuto || i == len(names)-1 && s.paths.use() == nil {

@@ -104,6 +104,51 @@ func TestLaw6Demotion(t *testing.T) {
 	}
 }
 
+// TestSingleReadsTakeTheShortPath: a read that comes alone takes the path that
+// is made for it, until that is demoted; the path to blame is the one that
+// read.
+func TestSingleReadsTakeTheShortPath(t *testing.T) {
+	s := mustOpen(t, testOptions(vfs.NewMem()))
+	defer mustClose(t, s)
+	n := mustSpace(t, s)
+	for id := range 8 {
+		putPages(t, n, id, 12288)
+	}
+	first, second := fakePaths(s)
+	s.paths.alone = s.paths.list[1]
+	get := func(ids ...int) {
+		t.Helper()
+		var batch []GetBlock
+		p := make([]byte, len(ids)*12288)
+		for i, id := range ids {
+			batch = append(batch, wholeOf(id, p[i*12288:][:12288]))
+		}
+		for i, r := range n.Get(context.Background(), batch, GetOptions{}) {
+			if r.Status != StatusOK {
+				t.Fatalf("block %d: %v %v", ids[i], r.Status, r.Err)
+			}
+		}
+	}
+	get(0)
+	if first.reads.Load() != 0 || second.reads.Load() != 1 {
+		t.Errorf("%d and %d reads", first.reads.Load(), second.reads.Load())
+	}
+	get(0, 0) // never joined
+	if first.reads.Load() != 2 || second.reads.Load() != 1 {
+		t.Errorf("%d and %d reads", first.reads.Load(), second.reads.Load())
+	}
+	second.flip.Store(true)
+	get(1)
+	if st := s.Stats(); st.PathRead != "first" || st.Paths[1].Demoted == "" || st.Paths[0].Demoted != "" {
+		t.Errorf("%+v", st.Paths)
+	}
+	before := second.reads.Load()
+	get(2)
+	if second.reads.Load() != before {
+		t.Error("the demoted path is still used")
+	}
+}
+
 // TestDamagedBlockDemotesNobody: bytes that are wrong by every path are the
 // block's fault.
 func TestDamagedBlockDemotesNobody(t *testing.T) {

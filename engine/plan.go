@@ -25,9 +25,9 @@ type want struct {
 	// planeBytes are the raw sizes of the planes where the request tells them
 	// and they are stored as they are; else nil.
 	planeBytes []int64
-	// corrupt: the planned read brought bytes that did not verify.
-	corrupt bool
-	settled bool
+	// corruptBy is the path whose planned read did not verify.
+	corruptBy *ioPath
+	settled   bool
 }
 
 // fetch is one read of the plan: an extent, neighbours in a segment, or the

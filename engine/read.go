@@ -130,12 +130,12 @@ func chunkBytes(ext *disk.Extent, first, last int) (n int64) {
 
 // readExtent reads a whole extent and verifies all of it.
 func (s *Store) readExtent(ctx context.Context, take takeBuffer, e index.Extent) (*image, error) {
-	return s.readExtentAgain(ctx, take, e, false)
+	return s.readExtentAgain(ctx, take, e, nil)
 }
 
-// readExtentAgain is readExtent; again says that a first read did not verify.
-func (s *Store) readExtentAgain(ctx context.Context, take takeBuffer, e index.Extent, again bool) (img *image, err error) {
-	err = s.retryCorrupt(again, func(path *ioPath) error {
+// readExtentAgain is readExtent; bad is a path whose read did not verify.
+func (s *Store) readExtentAgain(ctx context.Context, take takeBuffer, e index.Extent, bad *ioPath) (img *image, err error) {
+	err = s.retryCorrupt(bad, func(path *ioPath) error {
 		img, err = s.readExtentOnce(ctx, path, take, e)
 		return err
 	})
@@ -167,15 +167,14 @@ func (s *Store) verifyWhole(buf *aligned.Buffer, e index.Extent) (*image, error)
 	return img, nil
 }
 
-// retryCorrupt repeats a read whose bytes did not verify; again says that
-// there was one before that. What a path returns wrong to the last is tried
+// retryCorrupt repeats a read whose bytes did not verify; with bad there was
+// one before that, by this path. What a path returns wrong to the last is tried
 // by the others: if one of them brings it, it is the path that is bad and not
 // the block.
-func (s *Store) retryCorrupt(again bool, read func(*ioPath) error) error {
-	path := s.paths.use()
-	tries := 0
-	if again {
-		tries = 1
+func (s *Store) retryCorrupt(bad *ioPath, read func(*ioPath) error) error {
+	path, tries := s.paths.useFor(1), 0
+	if bad != nil {
+		path, tries = bad, 1
 		s.count.rereads.Add(1)
 	}
 	err := read(path)
@@ -185,7 +184,7 @@ func (s *Store) retryCorrupt(again bool, read func(*ioPath) error) error {
 		}
 		s.count.rereads.Add(1)
 	}
-	if err == nil && tries > 0 && !again {
+	if err == nil && tries > 0 && bad == nil {
 		s.count.rereadsSaved.Add(1)
 	}
 	if !errors.Is(err, ErrCorrupt) {
@@ -195,7 +194,7 @@ func (s *Store) retryCorrupt(again bool, read func(*ioPath) error) error {
 		s.count.rereads.Add(1)
 		if read(other) == nil {
 			s.demotePath(path, other.name, err)
-			if !again {
+			if bad == nil {
 				s.count.rereadsSaved.Add(1)
 			}
 			return nil
