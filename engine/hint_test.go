@@ -259,3 +259,28 @@ func TestHintStateNames(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// BenchmarkHintMiss is what a no of a full table costs.
+func BenchmarkHintMiss(b *testing.B) {
+	table := newHintTable(64 << 20)
+	defer table.close()
+	const blocks = 1_000_000
+	for id := range blocks {
+		table.add(hintKey(id), uint64(id+1))
+	}
+	if !table.complete() {
+		b.Fatal("it has overflowed")
+	}
+	b.Logf("%.1f bytes a block", float64(table.bytes.Load())/blocks)
+	keys := make([]index.Key, 4096)
+	for i := range keys {
+		keys[i] = hintKey(blocks + i)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		if table.maybe(keys[i%len(keys)]) {
+			b.Fatal("a key that is not there")
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -103,6 +104,10 @@ func TestScaleChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	go func() { // if the parent is gone nobody kills this one
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(4)
+	}()
 	n := mustSpace(t, s)
 	step := min(20_000, blocks)
 	for i := 0; ; i += step {
@@ -128,6 +133,11 @@ func loadAndKill(t *testing.T, dir string, blocks int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
 	start := time.Now()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
