@@ -92,6 +92,7 @@ func (s *Store) release() error {
 		s.hint.close()
 	}
 	errs = append(errs, s.paths.close(ctx))
+	_, _ = s.dropSpare() // what can not be taken away is an empty segment to the next Open
 	errs = append(errs, s.closeWriters())
 	if s.idx != nil {
 		failed := s.idx.Err() != nil // said in health; what it leaves behind lets go of its lock

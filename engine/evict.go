@@ -22,6 +22,9 @@ func (s *Store) makeRoom(ctx context.Context, class uint8) error {
 			return nil
 		}
 		if class == classMoved {
+			if had, err := s.dropSpare(); had && err == nil {
+				continue
+			}
 			return fmt.Errorf("%w: no free segment to move blocks into", ErrShed)
 		}
 		ok, err := s.evictOnce(ctx)
@@ -63,11 +66,12 @@ func (s *Store) evictLoop() {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), s.o.CallTimeout)
 		s.refreshIndexBytes(ctx)
-		for !s.roomFor(classFresh, 1) && !s.closing.Load() {
+		for !s.hasSpare() && !s.roomFor(classFresh, 1) && !s.closing.Load() {
 			if ok, err := s.evictOnce(ctx); err != nil || !ok {
 				break
 			}
 		}
+		s.prepareSpare(ctx)
 		cancel()
 	}
 }

@@ -355,3 +355,40 @@ func TestWriteGate(t *testing.T) {
 		g.leave(held)
 	})
 }
+
+// TestDurablePutsShareSyncs: puts that come while a sync is under way are all
+// made durable by the next one.
+func TestDurablePutsShareSyncs(t *testing.T) {
+	checkLeaks(t)
+	fs := newStallFS(vfs.NewMem(), vfs.OpSync, "segments/")
+	o := liveOptions(fs)
+	o.SyncInterval = 1 << 40 // only as they are asked for
+	s := mustOpen(t, o)
+	n := mustSpace(t, s)
+	mustPut(t, n, blockOf(0, 0, raceSize))
+	eventually(t, "nothing is made ahead any more", s.hasSpare)
+	mustFlush(t, s)
+	fs.stall(t)
+	durable := func(id int) func() PutResult {
+		return start(t, "a durable put", func() PutResult {
+			return n.Put(context.Background(), []PutBlock{blockOf(id, 0, 200)}, PutOptions{Durable: true})[0]
+		})
+	}
+	puts := []func() PutResult{durable(1)}
+	eventually(t, "its sync is under way", func() bool { return fs.stalled.Load() > 0 })
+	before := s.Stats().Syncs
+	for id := 2; id < 34; id++ {
+		puts = append(puts, durable(id))
+	}
+	eventually(t, "all are logged", func() bool { return s.Stats().PutBlocks == 34 })
+	fs.release()
+	for id, wait := range puts {
+		if r := wait(); r.Status != StatusOK || !r.Durable {
+			t.Errorf("put %d: %v %v", id+1, r.Status, r.Err)
+		}
+	}
+	if syncs := s.Stats().Syncs - before; syncs > 4 {
+		t.Errorf("%d syncs for %d puts", syncs, len(puts))
+	}
+	mustClose(t, s)
+}

@@ -21,28 +21,42 @@ func (s *Store) roll(ctx context.Context, class uint8) error {
 	if have {
 		return nil // another put was faster
 	}
-	if err := s.makeRoom(ctx, class); err != nil {
-		return err
+	var seg *segment
+	if class == classFresh {
+		seg = s.takeSpare()
 	}
+	if seg == nil {
+		if err := s.makeRoom(ctx, class); err != nil {
+			return err
+		}
+		var err error
+		if seg, err = s.newSegment(class); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.segs[seg.id], s.active[class] = seg, seg
+	kick(s.kickEvict)
+	return nil
+}
+
+// newSegment makes the files of a segment, which the store does not know yet.
+func (s *Store) newSegment(class uint8) (*segment, error) {
 	id, err := s.nextSegmentID()
 	if err != nil {
-		return fmt.Errorf("engine: new segment: %w", err)
+		return nil, fmt.Errorf("engine: new segment: %w", err)
 	}
 	w, err := s.vol.Create(id, class)
 	if err != nil {
 		if isNoSpace(err) {
 			s.noSpace(err)
-			return fmt.Errorf("%w: no room on the disk for a segment: %w", ErrShed, err)
+			return nil, fmt.Errorf("%w: no room on the disk for a segment: %w", ErrShed, err)
 		}
-		return fmt.Errorf("engine: new segment: %w", err)
+		return nil, fmt.Errorf("engine: new segment: %w", err)
 	}
 	s.noteDiskBytes()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	seg := &segment{id: id, class: class, writer: w}
-	s.segs[id], s.active[class] = seg, seg
-	kick(s.kickEvict)
-	return nil
+	return &segment{id: id, class: class, writer: w}, nil
 }
 
 // retire closes a segment to new extents.

@@ -73,6 +73,7 @@ type Store struct {
 	spaces       map[uint32]*space
 	segs         map[uint64]*segment
 	active       [2]*segment               // by class
+	spare        *segment                  // the next fresh one; see prepareSpare
 	bad          map[disk.Address]struct{} // quarantine logged, not applied
 	// spoilt are addresses with a quarantine's tombstone: those last, so
 	// they are not shared even after the record is applied (rule shareguard).
