@@ -52,7 +52,7 @@ type Options struct {
 	// WriteInflightBytes bounds the bytes of blocks that puts have with the
 	// device at a time, so that reads find it free in between. More than it
 	// wait for their turn, until their context ends; a larger block passes
-	// alone. The default is 8 MiB, the least 1 MiB.
+	// alone. The default is 16 MiB, the least 1 MiB.
 	WriteInflightBytes int64
 	// MaxPendingBytes bounds what is written but not yet applied to the index;
 	// over it puts are shed until the next sync. The default is 512 MiB.
@@ -122,7 +122,7 @@ type privateOptions struct {
 const (
 	defaultMaxInflight  = 256 << 20
 	defaultMaxPending   = 512 << 20
-	defaultWriting      = 8 << 20
+	defaultWriting      = 16 << 20
 	minWriting          = 1 << 20
 	defaultMaxOpenFiles = 256
 	defaultReadWorkers  = 32

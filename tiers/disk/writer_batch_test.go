@@ -99,7 +99,7 @@ func TestWriteBatch(t *testing.T) {
 	for _, c := range []struct {
 		pages []int
 		items int64
-	}{{[]int{1}, 1}, {[]int{2, 2, 3}, 1}, {[]int{1024}, 1}, {[]int{1000, 57}, 2}, {[]int{3000, 1, 2}, 3}} {
+	}{{[]int{1}, 1}, {[]int{2, 2, 3}, 1}, {[]int{256}, 1}, {[]int{200, 57}, 2}, {[]int{3000, 1, 2}, 12}} {
 		total := 0
 		for _, n := range c.pages {
 			total += n
@@ -127,7 +127,7 @@ func TestWriteBatch(t *testing.T) {
 }
 
 func TestWriteBatchAnswers(t *testing.T) {
-	const pages = 2500 // 3 requests
+	const pages = 600 // 3 requests
 	second := func(err error) func(int64, *tiers.Item) bool {
 		return func(nth int64, it *tiers.Item) bool {
 			if nth != 2 {
