@@ -99,9 +99,11 @@ type Beside struct {
 	FioMiBPerSecondMax float64 `json:"fio_mib_s_max"`
 	FioEngine          string  `json:"fio_engine"` // the best of a trial
 	FioThreads         int     `json:"fio_threads"`
-	RatioToFio         float64 `json:"ratio_to_fio"` // median of the rounds' ratios
-	RatioToFioMin      float64 `json:"ratio_to_fio_min"`
-	RatioToFioMax      float64 `json:"ratio_to_fio_max"`
+	// FioHugePages: fio's memory was on huge pages, as the store's is.
+	FioHugePages  bool    `json:"fio_huge_pages"`
+	RatioToFio    float64 `json:"ratio_to_fio"` // median of the rounds' ratios
+	RatioToFioMin float64 `json:"ratio_to_fio_min"`
+	RatioToFioMax float64 `json:"ratio_to_fio_max"`
 
 	// The figures of the engine that the store's path corresponds to.
 	FioSameEngine       string  `json:"fio_same_engine"`

@@ -89,7 +89,7 @@ func (s *summary) beside() *Beside {
 	rate := spreadOf(each(s.fio, func(f fioRound) float64 { return f.best.MiBPerSecond() }))
 	b := &Beside{
 		FioMiBPerSecond: rate.median, FioMiBPerSecondMin: rate.least, FioMiBPerSecondMax: rate.most,
-		FioEngine: s.best.Engine, FioThreads: s.best.Threads(), FioSameEngine: s.same.Engine,
+		FioEngine: s.best.Engine, FioThreads: s.best.Threads(), FioHugePages: s.best.HugePages, FioSameEngine: s.same.Engine,
 		FioSameMiBPerSecond:  medianOf(s.fio, func(f fioRound) float64 { return f.same.MiBPerSecond() }),
 		FioCPUSecondsPerGiB:  medianOf(s.fio, func(f fioRound) float64 { return f.same.CPUSecondsPerGiB() }),
 		FioCPUBestEngine:     medianOf(s.fio, func(f fioRound) float64 { return f.best.CPUSecondsPerGiB() }),

@@ -48,7 +48,8 @@ func (t *Tool) Best(ctx context.Context, j Job, trial time.Duration) (Job, map[s
 }
 
 // candidates are the ways to do a job: a single thread of fio can be bound by
-// its processor, more of them by their locks.
+// its processor, more of them by their locks. Memory is on huge pages where
+// the system has some to give, which is never slower.
 func candidates(j Job) []Job {
 	var all []Job
 	for _, e := range Engines {
@@ -58,7 +59,7 @@ func candidates(j Job) []Job {
 			if e == EnginePsync && jobs > 1 || c.Check() != nil {
 				continue
 			}
-			all = append(all, c)
+			all = append(all, c.OnHugePages())
 		}
 	}
 	return all

@@ -37,6 +37,9 @@ type Job struct {
 	Depth      int // requests in flight, all jobs together
 	Jobs       int // threads that share the file; each has a part of its own
 	Buffered   bool
+	// HugePages puts fio's memory on pages that the system has set aside
+	// (vm.nr_hugepages); fio has no other way to huge pages.
+	HugePages bool
 	// Runtime ends the run then, and begins the file anew when its end came
 	// earlier; 0 goes over the file exactly once.
 	Runtime time.Duration
@@ -85,6 +88,9 @@ func (j Job) arguments() []string {
 		"--numjobs=" + n(threads), "--iodepth=" + n(int64(j.Depth)/threads),
 		"--direct=" + map[bool]string{false: "1", true: "0"}[j.Buffered],
 		"--lat_percentiles=1", "--percentile_list=" + percentileList(),
+	}
+	if j.HugePages {
+		args = append(args, "--mem=shmhuge")
 	}
 	if j.Work == SequentialWrite {
 		args = append(args, "--end_fsync=1")
