@@ -21,13 +21,18 @@ const (
 // flight is a fetch that is being read.
 type flight struct {
 	*fetch
-	g       *getBatch
-	buf     *aligned.Buffer
-	handle  *disk.Handle
-	path    *ioPath        // that reads it
-	inside  bool           // the caller's memory is held for the round
-	planes  [][]planeSpans // of a straight fetch: by want, by plane
-	pending atomic.Int32   // items without an answer
+	g      *getBatch
+	buf    *aligned.Buffer
+	handle *disk.Handle
+	path   *ioPath        // that reads it
+	inside bool           // the caller's memory is held for the round
+	planes [][]planeSpans // of a straight fetch: by want, by plane
+	// parts, of a split fetch, with what is expected of the header and the sums
+	// of the chunks as they are taken.
+	parts   []splitPart
+	expect  *disk.Extent
+	got     []uint64
+	pending atomic.Int32 // items without an answer
 	failed  atomic.Pointer[error]
 	first   int // its items in the round
 	items   int
@@ -120,7 +125,7 @@ func (g *getBatch) round(ctx context.Context, flights []*flight) {
 			continue
 		}
 		f.handle, f.first, f.inside = h, len(items), inside
-		items = f.appendItems(items)
+		items = f.appendItems(items, len(flights) <= splitFetchesMax)
 		f.items = len(items) - f.first
 		f.pending.Store(int32(f.items))
 		reading = append(reading, f)
@@ -139,7 +144,7 @@ func (g *getBatch) round(ctx context.Context, flights []*flight) {
 		g.s.count.fetchedBytes.Add(int64(items[i].Length))
 		items[i].Tag, items[i].Done, items[i].WaitForDevice, items[i].OffHeap = i, done, true, true
 	}
-	path := g.s.paths.useFor(len(items))
+	path := g.s.paths.useFor(len(reading))
 	for _, f := range reading {
 		f.path = path
 	}
@@ -155,6 +160,8 @@ func (g *getBatch) round(ctx context.Context, flights []*flight) {
 func (f *flight) itemDone(it *tiers.Item) {
 	if it.Err != nil {
 		f.failed.CompareAndSwap(nil, &it.Err)
+	} else if f.parts != nil {
+		f.sumPart(&f.parts[it.Tag-f.first])
 	}
 	if f.pending.Add(-1) > 0 {
 		return

@@ -15,25 +15,30 @@ type planeSpans struct {
 	rest  []byte
 }
 
-// appendItems adds the reads of a fetch.
-func (f *flight) appendItems(items []tiers.Item) []tiers.Item {
+// appendItems adds the reads of a fetch, in parts if it may be split.
+func (f *flight) appendItems(items []tiers.Item, split bool) []tiers.Item {
 	base := int64(f.from) * disk.PageBytes
 	buf := f.buf.Bytes()
-	switch {
-	case f.pieces != nil:
+	if f.pieces != nil {
 		for _, p := range f.pieces {
 			items = append(items, tiers.Item{
 				File: f.handle, Offset: base + p.off, Length: int(p.len), Spans: [][]byte{buf[p.at:][:p.len:p.len]},
 			})
 		}
 		return items
-	case !f.straight:
-		n := int(f.to-f.from) * disk.PageBytes
-		return append(items, tiers.Item{File: f.handle, Offset: base, Length: n, Spans: [][]byte{buf[:n:n]}})
 	}
-	spans := make([][]byte, 0, f.spans)
-	for _, w := range f.wants {
-		spans, buf = f.appendStraight(spans, w, buf)
+	var spans [][]byte
+	if f.straight {
+		spans = make([][]byte, 0, f.spans)
+		for _, w := range f.wants {
+			spans, buf = f.appendStraight(spans, w, buf)
+		}
+	} else {
+		n := int(f.to-f.from) * disk.PageBytes
+		spans = [][]byte{buf[:n:n]}
+	}
+	if split && f.split(spans) {
+		return f.appendParts(items)
 	}
 	return append(items, tiers.Item{
 		File: f.handle, Offset: base, Length: int(f.to-f.from) * disk.PageBytes, Spans: spans,

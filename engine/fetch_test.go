@@ -24,15 +24,6 @@ func realOptions(t testing.TB) (dir string, o Options) {
 	return filepath.Join(t.TempDir(), "store"), o
 }
 
-func mustOpenDir(t testing.TB, dir string, o Options) *Store {
-	t.Helper()
-	s, err := Open(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 func mustBuffer(t testing.TB, s *Store, n int) []byte {
 	t.Helper()
 	b, err := s.NewBuffer(n)
@@ -77,7 +68,7 @@ func TestFetchBatches(t *testing.T) {
 			}
 			defer mustClose(t, s)
 			n := mustSpace(t, s)
-			sizes := []int{3, 4096, 12288, 12289, 100000, 3 * 65536, 24576, 300000}
+			sizes := []int{3, 4096, 12288, 12289, 100000, 3 * 65536, 24576, 300000, 700000}
 			const blocks = 64
 			for id := range blocks {
 				size := sizes[id%len(sizes)]

@@ -39,7 +39,7 @@ func (f *flight) tryVerify(i int, w *want) (ok bool, err error) {
 	if err := g.n.checkOwner(ext, g.keys[w.i], e); err != nil {
 		return false, err
 	}
-	if (f.straight || f.pieces != nil) && !w.asPlanned(ext) {
+	if (f.straight || f.pieces != nil || f.parts != nil) && !w.asPlanned(ext) {
 		return false, nil
 	}
 	spans, err := g.n.locate(w.parts, ext)
@@ -51,6 +51,11 @@ func (f *flight) tryVerify(i int, w *want) (ok bool, err error) {
 		err = f.verifyRuns(w, ext, spans)
 	case f.straight:
 		err = f.verifyStraight(i, w, ext)
+	case f.parts != nil:
+		if err = g.s.compareSums(ext, e.Extent, f.got); err == nil {
+			payload := f.extent(w)[len(header):]
+			err = g.deliver(w, ext, spans, func(j int) []byte { return payload[spans[j].off:] }, ext.RawBytes(), f.inside)
+		}
 	default:
 		payload := f.extent(w)[len(header):]
 		err = g.deliverWhole(w, ext, spans, payload, f.inside)
@@ -117,7 +122,27 @@ func (f *flight) verifyRuns(w *want, ext *disk.Extent, spans []chunkSpan) error 
 
 // verifyStraight verifies the planes where they are, in the caller's spans.
 func (f *flight) verifyStraight(i int, w *want, ext *disk.Extent) error {
-	g, e, chunk := f.g, w.found.entry, 0
+	g := f.g
+	var err error
+	if f.parts != nil {
+		err = g.s.compareSums(ext, w.found.entry.Extent, f.got)
+	} else {
+		err = f.verifySpans(i, w, ext)
+	}
+	if err != nil {
+		return err
+	}
+	g.s.o.private.points("get:verified")
+	for p := range f.planes[i] {
+		copy(f.planes[i][p].rest, f.planes[i][p].tail)
+	}
+	g.s.count.straightBytes.Add(ext.RawBytes())
+	g.arrived(w, ext, ext.RawBytes(), ext.RawBytes())
+	return nil
+}
+
+func (f *flight) verifySpans(i int, w *want, ext *disk.Extent) error {
+	e, chunk := w.found.entry, 0
 	for p := range f.planes[i] {
 		pl := &f.planes[i][p]
 		cursor := spanCursor{spans: pl.spans, tail: pl.tail}
@@ -125,18 +150,12 @@ func (f *flight) verifyStraight(i int, w *want, ext *disk.Extent) error {
 			got := sums.ChunkOver(cursor.next(int(min(left, sums.ChunkBytes))))
 			if got != ext.Chunks[chunk].RawSum && !canaryLaw1 {
 				_, off, _ := ext.ChunkSpan(chunk)
-				return g.s.chunkCorrupt(ext, e.Extent, chunk, off, fmt.Errorf("sum %016x, the header says %016x", got, ext.Chunks[chunk].RawSum))
+				return f.g.s.chunkCorrupt(ext, e.Extent, chunk, off, fmt.Errorf("sum %016x, the header says %016x", got, ext.Chunks[chunk].RawSum))
 			}
 			chunk++
 		}
 	}
-	g.s.count.verifiedBytes.Add(ext.RawBytes())
-	g.s.o.private.points("get:verified")
-	for p := range f.planes[i] {
-		copy(f.planes[i][p].rest, f.planes[i][p].tail)
-	}
-	g.s.count.straightBytes.Add(ext.RawBytes())
-	g.arrived(w, ext, ext.RawBytes(), ext.RawBytes())
+	f.g.s.count.verifiedBytes.Add(ext.RawBytes())
 	return nil
 }
 

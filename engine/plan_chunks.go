@@ -19,12 +19,7 @@ func (g *getBatch) fetchChunks(f *fetch, w *want) *fetch {
 		return nil
 	}
 	e := &w.found.entry
-	layout := disk.Extent{Kind: disk.KindFull}
-	for i, n := range w.planeBytes {
-		layout.Planes = append(layout.Planes, disk.Plane{Name: g.n.layout.Planes[i].Name, RawBytes: n})
-	}
-	layout.Layout()
-	runs, err := g.n.locate(w.parts, &layout)
+	runs, err := g.n.locate(w.parts, g.n.expectExtent(w.planeBytes))
 	if err != nil {
 		return nil
 	}
