@@ -40,3 +40,22 @@ func TestBlocksAreWholeBatches(t *testing.T) {
 		}
 	}
 }
+
+// TestSegments: what is large enough gets the segments of a large store, and
+// room for them.
+func TestSegments(t *testing.T) {
+	c := Config{BlockBytes: 1 << 20, BatchBlocks: 64, Bytes: 2 << 30}
+	if got := c.segmentBytes(); got != largeSegmentBytes || c.capacity() < 2<<30+spareSegments*largeSegmentBytes {
+		t.Errorf("segments of %d in a store of %d", got, c.capacity())
+	}
+	for name, change := range map[string]func(*Config){
+		"little data":      func(c *Config) { c.Bytes = 128 << 20 },
+		"a given capacity": func(c *Config) { c.CapacityBytes = 8 << 30 },
+	} {
+		c := c
+		change(&c)
+		if got := c.segmentBytes(); got != 0 {
+			t.Errorf("%s: segments of %d", name, got)
+		}
+	}
+}

@@ -34,7 +34,7 @@ func OpenEngine(ctx context.Context, dir string, s Shape) (Store, error) {
 		planes[i] = layout.Plane{Name: e.names[i], SizeBytes: to - from}
 	}
 	e.store, err = engine.Open(dir, engine.Options{
-		CapacityBytes: s.CapacityBytes, MaxBlockBytes: max(s.BlockBytes, blockRoom), CreateOnly: !s.Existing,
+		CapacityBytes: s.CapacityBytes, SegmentBytes: s.SegmentBytes, MaxBlockBytes: max(s.BlockBytes, blockRoom), CreateOnly: !s.Existing,
 		MaxInflightBytes: max(2*s.InflightBytes, inflightMin), Path: path,
 		ReadWorkers: max(s.Depth, workersMin),
 	})

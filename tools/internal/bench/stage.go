@@ -33,6 +33,11 @@ func (c Config) capacity() int64 {
 	if c.CapacityBytes > 0 {
 		return c.CapacityBytes
 	}
+	return c.storedBytes()*3/2 + roomBytes + spareSegments*c.segmentBytes()
+}
+
+// storedBytes is what the blocks of a stage take.
+func (c Config) storedBytes() int64 {
 	blocks := int64(c.blocks())
 	if c.hasWorkload(Mixed) {
 		blocks += blocks * int64(c.Rounds)
@@ -41,7 +46,25 @@ func (c Config) capacity() int64 {
 	if c.hasWorkload(Ranges) {
 		perBlock += rangePlanes * stamp.Every
 	}
-	return blocks*perBlock*3/2 + roomBytes
+	return blocks * perBlock
+}
+
+const (
+	// largeSegmentBytes is a segment of a store of 16 GiB. A store that is
+	// just large enough for a bench has some of 64 MiB, and the syncs that each
+	// of them costs would be more of the work than in any store in use.
+	largeSegmentBytes = 256 << 20
+	// spareSegments are those that a store keeps open or free.
+	spareSegments = 5
+)
+
+// segmentBytes is the size of segments; 0 leaves it to the engine: for little
+// data, and where the capacity is given.
+func (c Config) segmentBytes() int64 {
+	if c.CapacityBytes > 0 || c.storedBytes() < 4*largeSegmentBytes {
+		return 0
+	}
+	return largeSegmentBytes
 }
 
 // open makes a store of its own for blocks with so many planes.
@@ -52,7 +75,7 @@ func (b *bench) open(ctx context.Context, planes int) (_ *stage, err error) {
 	s := &stage{
 		dir: filepath.Join(c.Dir, fmt.Sprintf("store-%d", b.stages)), set: b.stages,
 		shape: Shape{
-			BlockBytes: c.BlockBytes, Planes: planes, CapacityBytes: c.capacity(),
+			BlockBytes: c.BlockBytes, Planes: planes, CapacityBytes: c.capacity(), SegmentBytes: c.segmentBytes(),
 			InflightBytes: int64(c.Concurrency) * batchBytes, Depth: c.Depth, Path: c.Path, Bounce: c.Bounce,
 		},
 	}

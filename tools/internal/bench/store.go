@@ -26,6 +26,8 @@ type Shape struct {
 	BlockBytes    int64
 	Planes        int
 	CapacityBytes int64
+	// SegmentBytes of 0 is the engine's choice.
+	SegmentBytes  int64
 	InflightBytes int64 // of all calls at a time
 	Depth         int   // requests that its readers must be able to have in the kernel; 0: their default
 	Path          string

@@ -44,6 +44,9 @@ of fio that is the fastest here. Figures are medians over the rounds; the ratio
 is the median of the ratios of each round. A mean depth below 0.8 of the depth
 asked for is a failure: the figures would not be what they say.
 
+Stores are made with segments of 256 MiB, as one of 16 GiB would be, where there
+is enough data for that and --capacity is not given.
+
 DIR is made if it is not there, and removed at the end. In a DIR that exists a
 new directory is made and removed; nothing else is touched.
 
