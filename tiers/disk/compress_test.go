@@ -242,6 +242,9 @@ func TestDecodeChunkArguments(t *testing.T) {
 }
 
 func TestDecodeChunkAllocatesNothing(t *testing.T) {
+	if raceDetector {
+		t.Skip("under the race detector sync.Pool drops some of what it is given")
+	}
 	raw := mixedBytes(5, sums.ChunkBytes, 0.2)
 	dst, scratch := make([]byte, len(raw)), make([]byte, 0, EncodeRoomBytes)
 	for name, codec := range testCodecs {
