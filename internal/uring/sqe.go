@@ -21,6 +21,7 @@ const (
 // Flags of an entry and of its operation.
 const (
 	sqeFixedFile  = 1 << 0
+	sqeAsync      = 1 << 4
 	fsyncDatasync = 1 << 0
 )
 
@@ -126,6 +127,14 @@ func (e SQE) WithUserData(v uint64) SQE {
 func (e SQE) WithFixedFile(slot int) SQE {
 	e.fd = int32(slot)
 	e.flags |= sqeFixedFile
+	return e
+}
+
+// OnWorker returns e, to be done by a worker of the kernel from the start: the
+// call that submits it never waits for a device, as it may where a file system
+// can not say that it would have to (IOSQE_ASYNC).
+func (e SQE) OnWorker() SQE {
+	e.flags |= sqeAsync
 	return e
 }
 

@@ -114,10 +114,12 @@ func (s *slot) entry() uring.SQE {
 	}
 	fd, off := s.r.fd, s.from+int64(s.done)
 	switch {
+	// A write that waits inside the system call (for the inode's lock, or for a
+	// file system in user space) would hold the thread that reads wait for.
 	case s.r.b.write && n == 1:
-		return uring.Write(fd, only, off)
+		return uring.Write(fd, only, off).OnWorker()
 	case s.r.b.write:
-		return uring.Writev(fd, s.iov[:n], off)
+		return uring.Writev(fd, s.iov[:n], off).OnWorker()
 	case n == 1:
 		return uring.Read(fd, only, off)
 	}
