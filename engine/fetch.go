@@ -167,6 +167,11 @@ func (f *flight) itemDone(it *tiers.Item) {
 		return
 	}
 	if err := f.failed.Load(); err != nil {
+		if f.straight { // of a split fetch the other parts may be there, unverified
+			for i := range f.wants {
+				f.clearSpans(i)
+			}
+		}
 		f.answerFailure(*err)
 	} else {
 		for i := range f.wants {

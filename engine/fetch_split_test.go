@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -100,6 +101,36 @@ func TestLaw1SplitReads(t *testing.T) {
 			mustClose(t, s)
 		}
 	}
+}
+
+// TestLaw2SplitReads: one part of a block fails to be read. What the others
+// brought is not verified, and must not stay with the caller.
+func TestLaw2SplitReads(t *testing.T) {
+	const size = 900001
+	s := mustOpen(t, bigOptions())
+	defer mustClose(t, s)
+	n := mustSpace(t, s)
+	putPages(t, n, 0, size)
+	first, _ := fakePaths(s)
+	broken := errors.New("broken")
+	first.fail.Store(&broken)
+	p := mustBuffer(t, s, size)
+	for part := range int64(3) {
+		first.failOnly.Store(part + 1)
+		for _, wait := range []bool{true, false} {
+			for i := range p {
+				p[i] = 0xa5
+			}
+			r := n.Get(context.Background(), []GetBlock{wholeOf(0, p)}, GetOptions{WaitForDevice: wait})[0]
+			if r.Status != StatusIOError || !errors.Is(r.Err, broken) {
+				t.Errorf("part %d, wait %v: %v %v", part, wait, r.Status, r.Err)
+			}
+			if !oldOrZero(p) {
+				t.Errorf("part %d, wait %v: unverified bytes stay with the caller", part, wait)
+			}
+		}
+	}
+	wantNoBuffers(t, s)
 }
 
 func oldOrZero(p []byte) bool {

@@ -16,9 +16,11 @@ import (
 // fakePath is a reader that can be made to return wrong bytes or errors.
 type fakePath struct {
 	tiers.ReadWriter
-	flip  atomic.Bool
-	fail  atomic.Pointer[error]
-	reads atomic.Int64
+	flip atomic.Bool
+	fail atomic.Pointer[error]
+	// failOnly, if not 0, is the one item of a batch, from 1 on, that fails.
+	failOnly atomic.Int64
+	reads    atomic.Int64
 }
 
 func (f *fakePath) ReadBatch(ctx context.Context, items []tiers.Item) error {
@@ -28,8 +30,9 @@ func (f *fakePath) ReadBatch(ctx context.Context, items []tiers.Item) error {
 	for i := range inner {
 		it := &items[i]
 		inner[i].Done = func(in *tiers.Item) {
-			if err := f.fail.Load(); err != nil {
+			if err, only := f.fail.Load(), f.failOnly.Load(); err != nil && (only == 0 || only == int64(i+1)) {
 				in.Err, in.N = *err, 0
+				clearAll(in.Spans)
 			} else if f.flip.Load() {
 				in.Spans[len(in.Spans)-1][0] ^= 1
 			}
