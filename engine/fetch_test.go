@@ -462,6 +462,44 @@ func TestFetchWaitsForDevice(t *testing.T) {
 	}
 }
 
+// TestEndedContextReadsNothing: what was planned and not begun when the caller
+// left is not read for nobody.
+func TestEndedContextReadsNothing(t *testing.T) {
+	points := &rendezvous{}
+	o := bigOptions()
+	o.MaxInflightBytes = 4 * mib // a few rounds for the batch
+	o.private.points = points.at
+	s := mustOpen(t, o)
+	defer mustClose(t, s)
+	n := mustSpace(t, s)
+	const size, blocks = 1 << 20, 12
+	for id := range blocks {
+		putPages(t, n, id, size)
+	}
+	first, _ := fakePaths(s)
+	var batch []GetBlock
+	for id := range blocks {
+		batch = append(batch, wholeOf(id, make([]byte, size)))
+	}
+	held := points.arm(t, "read:acquired")
+	ctx, cancel := context.WithCancel(context.Background())
+	answer := make(chan []GetResult, 1)
+	go func() { answer <- n.Get(ctx, batch, GetOptions{}) }()
+	held.wait(t)
+	cancel()
+	for i, r := range <-answer {
+		if r.Status != StatusTimeout {
+			t.Errorf("block %d: %v %v", i, r.Status, r.Err)
+		}
+	}
+	held.open()
+	wantNoBuffers(t, s)
+	eventually(t, "the work has ended", func() bool { return len(s.slots) == 0 })
+	if got := first.reads.Load(); got >= blocks {
+		t.Errorf("%d blocks were read for a caller who had left", got)
+	}
+}
+
 // TestMemoryMap holds the map of lent memory to a plain list.
 func TestMemoryMap(t *testing.T) {
 	all := make([]byte, 1<<16)

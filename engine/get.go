@@ -181,6 +181,10 @@ func (g *getBatch) readRest(ctx context.Context) {
 		if w.settled {
 			continue
 		}
+		if err := ctx.Err(); err != nil { // nobody waits for it any more
+			g.failed(w, err, false)
+			continue
+		}
 		g.s.count.readAlone.Add(1)
 		turns <- struct{}{}
 		wg.Go(func() {
