@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/sealstone/sealstone/internal/vfs"
 )
 
 // walker measures what a directory holds on disk without asking the store:
@@ -143,11 +145,55 @@ func TestCapacityHolds(t *testing.T) {
 	}
 }
 
+// openCounter is a real directory that counts the open files below segments/
+// and remembers the most there were. A file counts from before it is opened
+// until after it is closed. (A walk over /proc/self/fd is no snapshot: it may
+// see a file before it is closed and the one opened for it as well.)
+type openCounter struct {
+	*vfs.OS
+	now, most atomic.Int64
+}
+
+type countedFile struct {
+	vfs.File
+	closed func()
+}
+
+func (c *openCounter) Open(name string, flags vfs.OpenFlag) (vfs.File, error) {
+	if !strings.HasPrefix(name, "segments/") {
+		return c.OS.Open(name, flags)
+	}
+	now := c.now.Add(1)
+	for most := c.most.Load(); now > most && !c.most.CompareAndSwap(most, now); most = c.most.Load() {
+	}
+	f, err := c.OS.Open(name, flags)
+	if err != nil {
+		c.now.Add(-1)
+		return nil, err
+	}
+	return &countedFile{f, sync.OnceFunc(func() { c.now.Add(-1) })}, nil
+}
+
+func (f *countedFile) Close() error {
+	defer f.closed()
+	return f.File.Close()
+}
+
 // TestOpenFilesBound: with more segments than descriptors allowed, all blocks
 // can still be read, and never more files are open.
 func TestOpenFilesBound(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	root, err := vfs.OpenOS(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	files := &openCounter{OS: root}
 	o := dirOptions()
+	o.private.fs = files
 	o.CapacityBytes, o.MaxOpenFiles = 16*mib, 16
 	s, err := Open(dir, o)
 	if err != nil {
@@ -163,7 +209,6 @@ func TestOpenFilesBound(t *testing.T) {
 	if segs := s.Stats().Segments; segs < 2*o.MaxOpenFiles {
 		t.Fatalf("only %d segments", segs)
 	}
-	w := walker{filepath.Join(dir, "segments")}
 	var wg sync.WaitGroup
 	var hits atomic.Int64
 	for r := range 8 {
@@ -180,9 +225,6 @@ func TestOpenFilesBound(t *testing.T) {
 				default:
 					t.Errorf("get %d: %v %v", i, got.Status, got.Err)
 				}
-				if open := len(w.descriptors()); open > o.MaxOpenFiles {
-					t.Errorf("%d files open, MaxOpenFiles is %d", open, o.MaxOpenFiles)
-				}
 			}
 		})
 	}
@@ -192,6 +234,14 @@ func TestOpenFilesBound(t *testing.T) {
 	}
 	for i := range id { // one at a time each is there
 		wantBlock(t, n, i, 0, raceSize)
+	}
+	most := int(files.most.Load())
+	if most > o.MaxOpenFiles || most < o.MaxOpenFiles/2 {
+		t.Errorf("%d files were open at a time, MaxOpenFiles is %d", most, o.MaxOpenFiles)
+	}
+	// What was counted is what the system says.
+	if open := len(walker{filepath.Join(dir, "segments")}.descriptors()); open != int(files.now.Load()) {
+		t.Errorf("%d descriptors below segments, %d were counted", open, files.now.Load())
 	}
 }
 
