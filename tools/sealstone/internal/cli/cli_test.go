@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/sealstone/sealstone/engine"
 	"github.com/sealstone/sealstone/engine/meta"
 	"github.com/spf13/cobra"
 )
@@ -117,11 +119,10 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"replay", "a", "--dir", "d", "--capacity", "64K"}, `"64K" is not a size`},
 		{[]string{"replay", "a", "--dir", "d", "--requests", "x"}, "--requests"},
 		{[]string{"bench"}, `required flag(s) "dir" not set`},
-		{[]string{"version", "--json", "/nonexistent/x.json"}, "report: open /nonexistent/x.json"},
 	} {
 		status, out, errs := run(t, c.args...)
-		if status != exitError || out != "" || !strings.Contains(errs, c.text) {
-			t.Errorf("%v: status %d, %q, %q; want 1 and %q", c.args, status, out, errs, c.text)
+		if status != exitUsage || out != "" || !strings.Contains(errs, c.text) {
+			t.Errorf("%v: status %d, %q, %q; want 4 and %q", c.args, status, out, errs, c.text)
 		}
 		if strings.Count(errs, "\n") != 1 || !strings.HasPrefix(errs, "sealstone: ") {
 			t.Errorf("%v: not one line: %q", c.args, errs)
@@ -140,11 +141,54 @@ func TestFinish(t *testing.T) {
 		{fmt.Errorf("store: %w", exitStatus(exitDamaged)), exitDamaged, ""},
 		{errors.New("two\n  lines"), exitError, "sealstone: two lines\n"},
 		{fmt.Errorf("open: %w", meta.ErrLocked), exitLocked, "sealstone: open: " + meta.ErrLocked.Error() + "\n"},
+		{usage{errors.New("what?")}, exitUsage, "sealstone: what?\n"},
+		{fmt.Errorf("open: %w", engine.ErrUnsupported), exitUnsupported, "sealstone: open: " + engine.ErrUnsupported.Error() + "\n"},
+		{fmt.Errorf("open: %w", engine.ErrDamaged), exitDamaged, "sealstone: open: " + engine.ErrDamaged.Error() + "\n"},
+		{fmt.Errorf("read: %w", context.Canceled), exitInterrupted, "sealstone: interrupted\n"},
+		{errors.Join(exitStatus(exitDamaged), context.Canceled), exitDamaged, ""},
 	} {
 		var b bytes.Buffer
 		if got := finish(c.err, &b); got != c.status || b.String() != c.stderr {
 			t.Errorf("finish(%v) = %d, %q; want %d, %q", c.err, got, b.String(), c.status, c.stderr)
 		}
+	}
+}
+
+// TestExitStatusTable: README.md has the table of the help.
+func TestExitStatusTable(t *testing.T) {
+	readme, err := os.ReadFile("../../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for _, line := range strings.Split(exitHelp, "\n")[1:] {
+		status, meaning, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if row := "| " + status + " | " + strings.TrimSpace(meaning) + " |"; !ok || !strings.Contains(string(readme), row) {
+			t.Errorf("README.md lacks %q", row)
+		}
+		rows++
+	}
+	if rows != 8 {
+		t.Errorf("%d statuses in the help, 8 constants", rows)
+	}
+}
+
+// TestInterrupted: a command whose context has ended says so by its status.
+func TestInterrupted(t *testing.T) {
+	dir := sampleStore(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var out, errs bytes.Buffer
+	env := &environment{stdin: strings.NewReader(""), stdout: &out, stderr: &errs}
+	if status := mainContext(ctx, env, []string{"verify", dir}); status != exitInterrupted {
+		t.Errorf("status %d, %q, %q", status, out.String(), errs.String())
+	}
+}
+
+func TestReportFails(t *testing.T) {
+	status, out, errs := run(t, "version", "--json", "/nonexistent/x.json")
+	if status != exitError || out != "" || !strings.Contains(errs, "report: open /nonexistent/x.json") {
+		t.Errorf("status %d, %q, %q", status, out, errs)
 	}
 }
 

@@ -34,7 +34,7 @@ The end is a table of promises, each held or broken.
 EXAMPLES
   sealstone demo
   sealstone demo --dir /mnt/nvme/demo --keep
-  sealstone demo --quiet --json -
+  sealstone demo --quiet --json
 
 ` + exitHelp,
 		Args: noArguments,

@@ -53,12 +53,12 @@ func look(ctx context.Context, env *environment, out *outputFlags, dir string, d
 	}
 	i, err := engine.Inspect(dir)
 	if err != nil {
-		return damagedError(env, err)
+		return err
 	}
 	defer func() { err = errors.Join(err, i.Close()) }()
 	s, err := do(ctx, i)
 	if err != nil {
-		return damagedError(env, err)
+		return err
 	}
 	if err := out.write(env, s.report, s.table); err != nil {
 		return err
@@ -89,7 +89,7 @@ disk, and what the next open will have to do.
 
 EXAMPLES
   sealstone inspect store /var/lib/sealstone
-  sealstone inspect store /var/lib/sealstone --json -
+  sealstone inspect store /var/lib/sealstone --json
 
 ` + exitHelp,
 		Args: oneArgument("the store's directory"),
@@ -142,7 +142,7 @@ fields of the layout that decides what their blocks' bytes mean.
 
 EXAMPLES
   sealstone inspect layouts /var/lib/sealstone
-  sealstone inspect layouts /var/lib/sealstone --json -
+  sealstone inspect layouts /var/lib/sealstone --json
 
 ` + exitHelp,
 		Args: oneArgument("the store's directory"),

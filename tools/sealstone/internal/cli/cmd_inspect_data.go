@@ -76,7 +76,7 @@ a number of pages of 4096 bytes, as verify reports it.
 
 EXAMPLES
   sealstone inspect extent DIR 000000000000000c.seg 1
-  sealstone inspect extent DIR 12 1 --json -
+  sealstone inspect extent DIR 12 1 --json
 
 ` + exitHelp,
 		Args: arguments("DIR", "SEGMENT", "PAGE"),

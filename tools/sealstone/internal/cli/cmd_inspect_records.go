@@ -122,7 +122,7 @@ they agree with the segments is for verify to say.
 
 EXAMPLES
   sealstone inspect index /var/lib/sealstone
-  sealstone inspect index /var/lib/sealstone --json -
+  sealstone inspect index /var/lib/sealstone --json
 
 ` + exitHelp,
 		Args: oneArgument("the store's directory"),

@@ -61,7 +61,7 @@ type probeReport struct {
 
 func runProbe(ctx context.Context, env *environment, f probeFlags, dir string) error {
 	if f.timeout <= 0 {
-		return fmt.Errorf("--timeout must be more than 0, got %v", f.timeout)
+		return usage{fmt.Errorf("--timeout must be more than 0, got %v", f.timeout)}
 	}
 	if err := f.out.create(); err != nil {
 		return err

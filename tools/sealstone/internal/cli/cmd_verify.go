@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -36,7 +35,7 @@ is none either: the next open rebuilds it.
 EXAMPLES
   sealstone verify /var/lib/sealstone
   sealstone verify /var/lib/sealstone --json report.json
-  sealstone verify /mnt/nvme/store --workers 16 --quiet --json -
+  sealstone verify /mnt/nvme/store --workers 16 --quiet --json
 
 ` + exitHelp,
 		Args: oneArgument("the store's directory"),
@@ -63,7 +62,7 @@ func runVerify(ctx context.Context, env *environment, f verifyFlags, dir string)
 	r, err := engine.Verify(ctx, dir, engine.VerifyOptions{Workers: f.workers, Progress: bar.set})
 	bar.end()
 	if err != nil {
-		return damagedError(env, err)
+		return err
 	}
 	report := verifyReport{r, time.Since(start).Seconds()}
 	if err := f.out.write(env, report, func(w io.Writer) { printVerify(w, report) }); err != nil {
@@ -73,15 +72,6 @@ func runVerify(ctx context.Context, env *environment, f verifyFlags, dir string)
 		return exitStatus(exitDamaged)
 	}
 	return nil
-}
-
-// damagedError reports a store that is too damaged to be looked at.
-func damagedError(env *environment, err error) error {
-	if errors.Is(err, engine.ErrDamaged) || errors.Is(err, engine.ErrCorrupt) {
-		fmt.Fprintln(env.stderr, "sealstone: "+oneLine(err.Error()))
-		return exitStatus(exitDamaged)
-	}
-	return err
 }
 
 func printVerify(w io.Writer, r verifyReport) {

@@ -31,7 +31,7 @@ each on-disk format that it writes.
 
 EXAMPLES
   sealstone version
-  sealstone version --json -
+  sealstone version --json
 
 ` + exitHelp,
 		Args: noArguments,

@@ -124,19 +124,20 @@ func TestProbeRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		args []string
-		text string
+		args   []string
+		status int
+		text   string
 	}{
-		{[]string{filepath.Join(file, "none")}, "not a directory"},
-		{[]string{file}, "not a directory"},
-		{[]string{file + "x"}, "no such file or directory"},
-		{[]string{"a", "b"}, "at most one argument, the directory; got 2"},
-		{[]string{".", "--timeout", "-1s"}, "--timeout must be more than 0"},
-		{[]string{".", "--timeout", "soon"}, "--timeout"},
+		{[]string{filepath.Join(file, "none")}, exitError, "not a directory"},
+		{[]string{file}, exitError, "not a directory"},
+		{[]string{file + "x"}, exitError, "no such file or directory"},
+		{[]string{"a", "b"}, exitUsage, "at most one argument, the directory; got 2"},
+		{[]string{".", "--timeout", "-1s"}, exitUsage, "--timeout must be more than 0"},
+		{[]string{".", "--timeout", "soon"}, exitUsage, "--timeout"},
 	} {
 		status, out, errs := run(t, append([]string{"probe"}, c.args...)...)
-		if status != exitError || out != "" || !strings.Contains(errs, c.text) || strings.Count(errs, "\n") != 1 {
-			t.Errorf("%v: status %d, %q, %q; want %q", c.args, status, out, errs, c.text)
+		if status != c.status || out != "" || !strings.Contains(errs, c.text) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%v: status %d, %q, %q; want %d, %q", c.args, status, out, errs, c.status, c.text)
 		}
 	}
 }

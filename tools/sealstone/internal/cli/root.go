@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,14 +20,48 @@ type environment struct {
 }
 
 // Main runs the command line and returns the exit status. The version is that
-// of the release; without one, that of the module counts.
+// of the release; without one, that of the module counts. The first interrupt
+// ends the context of the command, which stops at the next safe place; the
+// second one ends the process at once.
 func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	root := newRoot(&environment{version, stdin, stdout, stderr})
-	root.SetArgs(args)
-	return finish(root.ExecuteContext(ctx), stderr)
+	context.AfterFunc(ctx, stop)
+	return mainContext(ctx, &environment{version, stdin, stdout, stderr}, args)
 }
+
+func mainContext(ctx context.Context, env *environment, args []string) int {
+	root := newRoot(env)
+	root.SetArgs(joinJSON(args))
+	// What fails before a command has begun is an error of the command line.
+	began := false
+	eachCommand(root, func(cmd *cobra.Command) {
+		if run := cmd.RunE; run != nil {
+			cmd.RunE = func(cmd *cobra.Command, args []string) error {
+				began = true
+				return run(cmd, args)
+			}
+		}
+	})
+	err := root.ExecuteContext(ctx)
+	if err != nil && !began && !errors.Is(err, errUsage) {
+		err = usage{err}
+	}
+	return finish(err, env.stderr)
+}
+
+func eachCommand(cmd *cobra.Command, do func(*cobra.Command)) {
+	do(cmd)
+	for _, c := range cmd.Commands() {
+		eachCommand(c, do)
+	}
+}
+
+// usage is an error of the command line.
+type usage struct{ error }
+
+func (u usage) Is(target error) bool { return target == errUsage }
+func (u usage) Unwrap() error        { return u.error }
 
 func newRoot(env *environment) *cobra.Command {
 	root := &cobra.Command{
@@ -72,7 +107,7 @@ var commands = []func(*environment) *cobra.Command{
 
 // usageError says what is wrong with the command line and where to read on.
 func usageError(cmd *cobra.Command, err error) error {
-	return fmt.Errorf("%w; see %q", err, cmd.CommandPath()+" --help")
+	return usage{fmt.Errorf("%w; see %q", err, cmd.CommandPath()+" --help")}
 }
 
 // noArguments refuses arguments of a command that takes none.

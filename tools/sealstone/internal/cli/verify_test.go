@@ -88,14 +88,15 @@ func TestVerifyRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		args []string
-		text string
+		args   []string
+		status int
+		text   string
 	}{
-		{[]string{"verify"}, "the store's directory; got 0"},
-		{[]string{"verify", t.TempDir()}, "no store"},
-		{[]string{"verify", dir, "--workers", "-1"}, "-1 workers"},
+		{[]string{"verify"}, exitUsage, "the store's directory; got 0"},
+		{[]string{"verify", t.TempDir()}, exitError, "no store"},
+		{[]string{"verify", dir, "--workers", "-1"}, exitError, "-1 workers"},
 	} {
-		if status, _, errs := run(t, c.args...); status != exitError || !strings.Contains(errs, c.text) {
+		if status, _, errs := run(t, c.args...); status != c.status || !strings.Contains(errs, c.text) {
 			t.Errorf("%v: status %d, %q", c.args, status, errs)
 		}
 	}
