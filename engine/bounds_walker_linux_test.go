@@ -64,10 +64,10 @@ func (w walker) descriptors() (out []string) {
 	return out
 }
 
-// TestCapacityHolds: eight writers put several times the capacity while
+// TestLaw4CapacityHolds: eight writers put several times the capacity while
 // readers hold segments open. A walker that knows nothing of the store never
 // sees more bytes on disk than the capacity.
-func TestCapacityHolds(t *testing.T) {
+func TestLaw4CapacityHolds(t *testing.T) {
 	checkLeaks(t)
 	dir := filepath.Join(t.TempDir(), "store")
 	o := Options{CapacityBytes: 80 * mib, MaxBlockBytes: 512 * kib, SegmentBytes: 2 * mib, FreeFloorBytes: 1}

@@ -6,6 +6,10 @@ package engine
 // they would notice; see canary_on.go. Here all laws hold.
 const (
 	canaryLaw1      = false
+	canaryLaw2      = false
 	canaryLaw3Sync  = false
 	canaryLaw3Epoch = false
+	canaryLaw4      = false
+	canaryLaw5      = false
+	canaryLaw6      = false
 )

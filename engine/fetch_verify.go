@@ -161,6 +161,9 @@ func (f *flight) verifySpans(i int, w *want, ext *disk.Extent) error {
 
 // clearSpans takes what was read back out of the caller's memory.
 func (f *flight) clearSpans(i int) {
+	if canaryLaw2 {
+		return
+	}
 	for p := range f.planes[i] {
 		clearAll(f.planes[i][p].spans)
 		clear(f.planes[i][p].rest)

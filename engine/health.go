@@ -74,6 +74,9 @@ func (h *health) locked() Health {
 
 // set records that cause holds the store at state; the first reason stays.
 func (h *health) set(name string, state HealthState, format string, args ...any) {
+	if canaryLaw5 {
+		return
+	}
 	h.update(func() {
 		if old, ok := h.causes[name]; ok && old.state >= state {
 			return

@@ -76,7 +76,7 @@ func (p *ioPaths) demote(path *ioPath, reason string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	rest := p.others(path)
-	if path.demoted.Load() != nil || len(rest) == 0 {
+	if canaryLaw6 || path.demoted.Load() != nil || len(rest) == 0 {
 		return false
 	}
 	path.demoted.Store(&reason)

@@ -175,9 +175,9 @@ func TestProbeLeftovers(t *testing.T) {
 	}
 }
 
-// TestForcedPath: a path that is asked for is used if it is proven, and else
+// TestLaw6ForcedPath: a path that is asked for is used if it is proven, and else
 // Open says why not.
-func TestForcedPath(t *testing.T) {
+func TestLaw6ForcedPath(t *testing.T) {
 	noDirect := vfs.NewMem()
 	noDirect.SetDirectRefused(true)
 	for _, tc := range []struct {

@@ -63,7 +63,7 @@ func (f *faultyRig) resume() {
 	}
 }
 
-func TestResumeAfterFailedSync(t *testing.T) {
+func TestLaw5FailedSync(t *testing.T) {
 	for _, dir := range []string{segsToo, logToo} {
 		t.Run(dir, func(t *testing.T) {
 			f := newFaultyRig(t)

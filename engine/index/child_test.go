@@ -63,9 +63,9 @@ var children = map[string]func() error{
 	"open without room": openWithoutRoom,
 }
 
-// TestProcessSurvives runs each in a child: it must not exit or hang, and
+// TestLaw5ProcessSurvives runs each in a child: it must not exit or hang, and
 // what the index answers must be errors.
-func TestProcessSurvives(t *testing.T) {
+func TestLaw5ProcessSurvives(t *testing.T) {
 	for name := range children {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

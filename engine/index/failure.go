@@ -68,6 +68,9 @@ type logger struct{ f *failure }
 func (l logger) Infof(string, ...any)  {}
 func (l logger) Errorf(string, ...any) {}
 func (l logger) Fatalf(format string, args ...any) {
+	if canaryLaw5 {
+		canaryExit()
+	}
 	l.f.set("pebble: " + fmt.Sprintf(format, args...))
 	select {}
 }

@@ -20,4 +20,6 @@ func (e Exception) finding(message string) Finding {
 
 // exceptions are those of this repository. Each needs a reason, and each must
 // still cover something.
-var exceptions = []Exception{}
+var exceptions = []Exception{
+	{"calls", "engine/index/canary_on.go", "os.Exit", "the canary build breaks the law that the process survives, to see that a test notices"},
+}

@@ -97,9 +97,9 @@ func wantPath(t *testing.T, r *ProbeReport, name PathName, state PathState, reas
 	}
 }
 
-// TestProbeLiars: a file system that does not do what it says is refused, on
+// TestLaw6ProbeLiars: a file system that does not do what it says is refused, on
 // the paths where it lies and on no other.
-func TestProbeLiars(t *testing.T) {
+func TestLaw6ProbeLiars(t *testing.T) {
 	fail := func(errno syscall.Errno) func([]byte, int64) (int, error) {
 		return func([]byte, int64) (int, error) { return 0, errno }
 	}

@@ -61,7 +61,8 @@ type Config struct {
 	// Open makes a store; default [OpenEngine].
 	Open Opener
 
-	judgeFrom time.Duration // rounds shorter than this are too short to judge their depth
+	judgeFrom time.Duration    // rounds shorter than this are too short to judge their depth
+	now       func() time.Time // the clock that ends a round after Duration
 }
 
 // defaultJudgeFrom is long against the start of threads and of a device.
@@ -88,6 +89,9 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.BatchBlocks, defaultBatch)
 	setDefault(&c.Path, PathAuto)
 	setDefault(&c.judgeFrom, defaultJudgeFrom)
+	if c.now == nil {
+		c.now = time.Now
+	}
 	if c.Progress == nil {
 		c.Progress = func(Progress) {}
 	}

@@ -130,6 +130,7 @@ type feed struct {
 	batches [][]int
 	again   bool      // begin anew after the last one
 	until   time.Time // zero: no end but that of the batches
+	now     func() time.Time
 	taken   atomic.Int64
 	moved   atomic.Int64
 	total   int64
@@ -140,12 +141,12 @@ type feed struct {
 }
 
 func (b *bench) feed(t task, batches [][]int, puts bool) *feed {
-	f := &feed{batches: batches}
+	f := &feed{batches: batches, now: b.config.now}
 	for _, batch := range batches {
 		f.total += int64(len(batch))
 	}
 	if t.round > 0 && !t.check && b.config.Duration > 0 {
-		f.until, f.again = time.Now().Add(b.config.Duration), !puts
+		f.until, f.again = b.config.now().Add(b.config.Duration), !puts
 	}
 	f.report = func(done, total int64) {
 		b.config.Progress(Progress{What: t.what, Round: t.round, Rounds: b.config.Rounds, Done: done, Total: total})
@@ -157,7 +158,7 @@ func (b *bench) feed(t task, batches [][]int, puts bool) *feed {
 // handed out: from then on there is nothing left to keep the depth up.
 func (f *feed) next(ctx context.Context, last func()) []int {
 	i := int(f.taken.Add(1)) - 1
-	over := ctx.Err() != nil || !f.until.IsZero() && !time.Now().Before(f.until) ||
+	over := ctx.Err() != nil || !f.until.IsZero() && !f.now().Before(f.until) ||
 		i >= len(f.batches) && !f.again
 	if over {
 		f.once.Do(last)

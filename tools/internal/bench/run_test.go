@@ -5,7 +5,9 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/sealstone/sealstone/tools/internal/stamp"
@@ -215,6 +217,9 @@ func TestDepth(t *testing.T) {
 func TestDuration(t *testing.T) {
 	w := &world{}
 	c := smallConfig(t, w)
+	// Each look at the clock takes a second.
+	clock, begin := atomic.Int64{}, time.Now()
+	c.now = func() time.Time { return begin.Add(time.Duration(clock.Add(1)) * time.Second) }
 	c.Workloads, c.Duration = []string{Onboard, Offload}, 1
 	r, err := Run(t.Context(), c)
 	if err != nil {
@@ -226,7 +231,7 @@ func TestDuration(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 	}
-	c.Workloads, c.Duration, c.Rounds = []string{Onboard}, 50e6, 1
+	c.Workloads, c.Duration, c.Rounds = []string{Onboard}, 50*time.Second, 1
 	if r, err = Run(t.Context(), c); err != nil || r.Results[0].Statuses["OK"] <= 18 {
 		t.Errorf("reads did not begin anew: %+v, %v", r, err)
 	}
