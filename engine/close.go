@@ -118,9 +118,6 @@ func (s *Store) release() error {
 	if s.lock != nil {
 		errs = append(errs, s.lock.Close())
 	}
-	if s.held != nil {
-		errs = append(errs, s.held.Close())
-	}
 	return errors.Join(append(errs, s.closeFS())...)
 }
 

@@ -1,11 +1,9 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/sealstone/sealstone/engine/meta"
-	"github.com/sealstone/sealstone/internal/vfs"
 	"github.com/sealstone/sealstone/wal"
 )
 
@@ -59,24 +57,9 @@ func (s *Store) showRecord(d *record) {
 }
 
 // holdReadOnly takes the lock without writing into its file, which may name an
-// owner that crashed, and from here on lets nothing change the directory. A
-// store without LOCK, or on a file system that is read-only, has no owner.
-func (s *Store) holdReadOnly() error {
+// owner that crashed, and from here on lets nothing change the directory.
+func (s *Store) holdReadOnly() (err error) {
 	defer func() { s.fs = lookOnlyFS{s.fs} }()
-	if _, err := s.fs.Stat(meta.LockFile); vfs.IsNotExist(err) {
-		return nil
-	}
-	held, err := s.fs.Lock(meta.LockFile)
-	if err == nil {
-		s.held = held
-		return nil
-	}
-	if !errors.Is(err, ErrLocked) {
-		return nil // a read-only file system: nobody else writes either
-	}
-	l, err := meta.AcquireLock(s.fs, meta.CurrentOwner()) // for the owner's name
-	if err == nil {
-		err = errors.Join(ErrLocked, l.Close()) // it ended just now
-	}
+	s.lock, err = meta.HoldLock(s.fs, meta.CurrentOwner())
 	return err
 }

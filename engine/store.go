@@ -26,7 +26,6 @@ type Store struct {
 
 	closeFS      func() error
 	lock         *meta.Lock
-	held         vfs.File // the lock's file, of a store opened read-only
 	meta         *meta.Meta
 	log          *wal.Log
 	idx          *index.DB

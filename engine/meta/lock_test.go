@@ -71,6 +71,97 @@ func TestLock(t *testing.T) {
 	}
 }
 
+// TestLockReplaced deletes LOCK, or puts another file in its place, while it
+// is held: whoever comes then is refused all the same, also who only looks,
+// because the directory is locked too.
+func TestLockReplaced(t *testing.T) {
+	osfs, err := vfs.OpenOS(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer osfs.Close()
+	for name, fs := range map[string]vfs.FS{"in memory": vfs.NewMem(), "on disk": osfs} {
+		for change, do := range map[string]func() error{
+			"deleted": func() error { return fs.Remove(LockFile) },
+			"renamed": func() error { return fs.Rename(LockFile, "LOCK.old") },
+			"replaced": func() error {
+				f, err := fs.Open("LOCK.new", vfs.Create)
+				if err != nil {
+					return err
+				}
+				return errors.Join(f.Close(), fs.Rename("LOCK.new", LockFile))
+			},
+		} {
+			t.Run(name+", "+change, func(t *testing.T) {
+				l, err := AcquireLock(fs, CurrentOwner())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := do(); err != nil {
+					t.Fatal(err)
+				}
+				for kind, take := range map[string]func(vfs.FS, Owner) (*Lock, error){"own": AcquireLock, "look": HoldLock} {
+					var locked *LockedError
+					_, err := take(fs, CurrentOwner())
+					if !errors.Is(err, ErrLocked) || !errors.As(err, &locked) || !locked.Replaced || !strings.Contains(err.Error(), "deleted or replaced") {
+						t.Errorf("%s: %v", kind, err)
+					}
+				}
+				if err := l.Close(); err != nil {
+					t.Error(err)
+				}
+				again, err := AcquireLock(fs, CurrentOwner())
+				if err != nil {
+					t.Fatalf("after Close: %v", err)
+				}
+				if err := again.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// TestHoldLock: who only looks leaves the text of an owner that crashed, makes
+// no LOCK where there is none, and holds the store all the same.
+func TestHoldLock(t *testing.T) {
+	for _, text := range []string{"", "of an owner that crashed"} {
+		mem := vfs.NewMem()
+		if text != "" {
+			f, err := mem.Open(LockFile, vfs.Create)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.WriteAt([]byte(text), 0); err != nil {
+				t.Fatal(err)
+			}
+			f.Close()
+		}
+		l, err := HoldLock(mem, CurrentOwner())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for kind, take := range map[string]func(vfs.FS, Owner) (*Lock, error){"own": AcquireLock, "look": HoldLock} {
+			if text == "" && kind == "own" {
+				continue // makes a LOCK, see TestLockReplaced
+			}
+			if _, err := take(mem, CurrentOwner()); !errors.Is(err, ErrLocked) {
+				t.Errorf("%s beside who looks: %v", kind, err)
+			}
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if text != "" {
+			if p := readAll(t, mem, LockFile); string(p) != text {
+				t.Errorf("LOCK reads %q afterwards", p)
+			}
+		} else if _, err := mem.Stat(LockFile); !vfs.IsNotExist(err) {
+			t.Errorf("a LOCK was made: %v", err)
+		}
+	}
+}
+
 func TestLockWithUnreadableOwner(t *testing.T) {
 	mem := vfs.NewMem()
 	l, err := AcquireLock(mem, CurrentOwner())

@@ -181,6 +181,18 @@ func testLock(t *testing.T, f FS) {
 	wantErr(t, "Lock of a directory", err, ErrNotRegular)
 	_, err = f.Lock("absent/x")
 	wantErr(t, "Lock in nothing", err, fs.ErrNotExist)
+
+	root, err := f.Lock(".")
+	must(t, err)
+	_, err = f.Lock(".")
+	wantErr(t, "second Lock of the root", err, ErrLocked)
+	wantList(t, f, ".", "LOCK", "d")
+	put(t, f, "file", "written under the lock")
+	must(t, root.Close())
+	wantErr(t, "second Close", root.Close(), fs.ErrClosed)
+	root, err = f.Lock(".")
+	must(t, err)
+	must(t, root.Close())
 }
 
 func testStat(t *testing.T, f FS) {
@@ -232,7 +244,5 @@ func testRoot(t *testing.T, f FS) {
 	wantErr(t, "Link to .", f.Link("file", "."), ErrInvalidName)
 	_, err = f.Open(".", 0)
 	wantErr(t, "Open(.)", err, ErrInvalidName)
-	_, err = f.Lock(".")
-	wantErr(t, "Lock(.)", err, ErrInvalidName)
 	wantList(t, f, ".", "file")
 }

@@ -286,11 +286,14 @@ func (m *Mem) SyncDir(dir string) error {
 
 // Lock implements FS.
 func (m *Mem) Lock(name string) (File, error) {
-	if err := checkEntry("lock", name); err != nil {
+	if err := checkName("lock", name); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if name == rootName {
+		return m.lockRoot()
+	}
 	f, err := m.open(name, Create)
 	if err != nil {
 		return nil, memFail("lock", name, err)
@@ -299,6 +302,16 @@ func (m *Mem) Lock(name string) (File, error) {
 		f.node.opens--
 		return nil, memFail("lock", name, ErrLocked)
 	}
-	f.node.locked, f.holdsLock = true, true
+	f.node.locked, f.holds = true, f.node
 	return f, nil
+}
+
+// lockRoot gives the lock as a file that no name refers to.
+func (m *Mem) lockRoot() (File, error) {
+	if m.root.locked {
+		return nil, memFail("lock", rootName, ErrLocked)
+	}
+	m.root.locked = true
+	held := &memNode{now: newImage(), durable: newImage(), opens: 1}
+	return &memFile{fs: m, node: held, name: rootName, holds: m.root}, nil
 }

@@ -18,12 +18,12 @@ const (
 
 // memFile is an open file of a Mem.
 type memFile struct {
-	fs        *Mem
-	node      *memNode
-	name      string
-	flags     OpenFlag
-	holdsLock bool
-	closed    bool
+	fs     *Mem
+	node   *memNode
+	name   string
+	flags  OpenFlag
+	holds  *memNode // locked until Close
+	closed bool
 }
 
 // enter locks the tree; leave ends it. After Close it fails.
@@ -206,8 +206,8 @@ func (f *memFile) Close() error {
 	defer f.leave()
 	f.closed = true
 	f.node.opens--
-	if f.holdsLock {
-		f.node.locked = false
+	if f.holds != nil {
+		f.holds.locked = false
 	}
 	f.fs.release(f.node)
 	return nil

@@ -231,6 +231,9 @@ const lockTries = 4
 
 // Lock implements FS by flock(2): the kernel ends the lock with the process.
 func (o *OS) Lock(name string) (File, error) {
+	if name == rootName {
+		return o.lockRoot()
+	}
 	for range lockTries {
 		f, err := o.open("lock", name, Create)
 		if err != nil {
@@ -249,6 +252,30 @@ func (o *OS) Lock(name string) (File, error) {
 		}
 	}
 	return nil, o.fail("lock", name, ErrLocked)
+}
+
+// lockRoot locks the directory itself, which is there under whatever name as
+// long as the store is.
+func (o *OS) lockRoot() (File, error) {
+	if !o.root.acquire() {
+		return nil, o.fail("lock", rootName, fs.ErrClosed)
+	}
+	defer o.root.release()
+	// A description of its own: the lock belongs to it, and ends with it.
+	fd, err := openatNoFollow(o.root.fd, rootName, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, o.fail("lock", rootName, err)
+	}
+	if err = retryEINTR(func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) }); err != nil {
+		_ = closeFd(fd)
+		if err == unix.EWOULDBLOCK {
+			err = ErrLocked
+		}
+		return nil, o.fail("lock", rootName, err)
+	}
+	f := &osFile{base: rootName, full: o.path}
+	f.ref.fd = fd
+	return f, nil
 }
 
 // isStill says whether name is the file f: a lock on a file that lost its

@@ -266,7 +266,7 @@ func sysFlags(flags OpenFlag) int {
 
 // Lock implements FS, where the system has flock(2).
 func (o *OS) Lock(name string) (File, error) {
-	f, err := o.open("lock", name, Create)
+	f, err := o.openToLock(name)
 	if err != nil {
 		return nil, err
 	}
@@ -275,6 +275,18 @@ func (o *OS) Lock(name string) (File, error) {
 		return nil, o.fail("lock", name, err)
 	}
 	return f, nil
+}
+
+// openToLock opens a file, or the root, which is locked as it is.
+func (o *OS) openToLock(name string) (*osFile, error) {
+	if name != rootName {
+		return o.open("lock", name, Create)
+	}
+	f, err := o.root.Open(rootName)
+	if err != nil {
+		return nil, o.fail("lock", name, err)
+	}
+	return &osFile{f: f, fs: o, name: name}, nil
 }
 
 // osFile is a regular file behind an *os.File.

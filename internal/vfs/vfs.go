@@ -4,7 +4,7 @@
 // Names are slash separated and relative to the root that the FS was made
 // for, as in fs.ValidPath: absolute names and names with empty, "." or ".."
 // components are refused with ErrInvalidName; "." alone is the root, which
-// can be listed, stated and synced, and nothing else. No implementation
+// can be listed, stated, synced and locked, and nothing else. No implementation
 // follows a symbolic link. An operation that is not followed by the matching sync may
 // be lost in a power cut, in any order and in part:
 //
@@ -146,7 +146,8 @@ type FS interface {
 	// Lock takes an exclusive, non-blocking lock on name, creating the file;
 	// the lock ends with the returned File's Close or the process. It fails
 	// with ErrLocked, also within one process. Content of the file is left
-	// as it was.
+	// as it was. The root, ".", can be locked too, where the file system
+	// takes locks on directories: the File is then good for Close alone.
 	Lock(name string) (File, error)
 }
 
