@@ -20,6 +20,7 @@ const (
 	logDir        = "wal"
 	indexDir      = "index"
 	oldIndexDir   = "index.old" // on its way out, see removeIndex
+	newIndexDir   = "index.new" // on its way in, see Rebuild
 	quarantineDir = "quarantine"
 	// metaAlignment is the alignment that the store's layout is made for.
 	metaAlignment = 4096
@@ -226,7 +227,7 @@ func (s *Store) create() error {
 // ours are the names that a store has in its directory.
 var ours = []string{
 	"LOCK", meta.StoreFile, meta.StoreCopyFile, meta.NamespacesFile, meta.NamespacesCopyFile,
-	logDir, indexDir, oldIndexDir, "segments", quarantineDir, probeFile,
+	logDir, indexDir, oldIndexDir, newIndexDir, "segments", quarantineDir, probeFile,
 	"lost+found", // of the file system, where DIR is its root
 }
 
@@ -305,9 +306,13 @@ func (s *Store) planCapacity() error {
 		capacity = defaultCapacity(u, s.heldBytes(), s.capacityLimit())
 	}
 	size := s.meta.Store().SegmentBytes
+	if s.o.private.workshop {
+		s.fitWorkshop(size, u)
+		capacity = s.o.CapacityBytes
+	}
 	s.room, err = planRoom(s.o, capacity-s.strangeBytes, size, u)
 	s.room.capacityBytes = capacity
-	if err != nil && s.o.ReadOnly { // nothing is written: what there is will do
+	if err != nil && (s.o.ReadOnly || s.o.private.workshop) { // no blocks come in: what there is will do
 		err = nil
 	}
 	return err

@@ -112,6 +112,7 @@ type privateOptions struct {
 	uuid          [16]byte
 	secret        [32]byte
 	noBackground  bool // no timers: tests drive sync, apply and evict
+	workshop      bool // of an offline command: see workshopOptions
 	memTableBytes int64
 	memoryLimit   int64 // instead of the control group's; -1 is none
 	inMemory      bool  // the file system keeps files in memory

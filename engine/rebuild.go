@@ -20,39 +20,50 @@ import (
 // has marked it complete, the next Open begins again.
 func (r *recovery) rebuild() error {
 	s := r.s
-	ctx := context.Background()
-	infos := r.segmentsToScan()
-	empty := len(infos) == 0 && len(r.log.Files) == 0
 	if err := r.newIndex(); err != nil {
 		return err
 	}
-	b := &rebuilder{s: s, total: int64(len(infos)), full: map[contentKey]index.Extent{}}
+	b, err := r.fill(context.Background())
+	if err != nil {
+		return err
+	}
+	// Nothing of the old log is replayed over it; its EVICTs are honoured.
+	r.applied = max(r.applied, r.log.End)
+	if b.segments > 0 || len(r.log.Files) > 0 {
+		s.rebuilds++
+		s.event(EventRebuild, "index rebuilt from %d segments: %d blocks (%s)", b.segments, b.blocks, r.lost)
+	}
+	return nil
+}
+
+// fill enters into the empty index what the segments say.
+func (r *recovery) fill(ctx context.Context) (*rebuilder, error) {
+	s := r.s
+	infos := r.segmentsToScan()
+	b := &rebuilder{s: s, segments: len(infos), full: map[contentKey]index.Extent{}}
 	// Also of segments that are evicted and not yet unlinked: a drop may still
 	// stand there alone for a block that has moved on.
-	if err := b.readTombstones(s.vol.Segments()); err != nil {
-		return err
+	if err := b.readTombstones(ctx, s.vol.Segments()); err != nil {
+		return nil, err
 	}
 	for n, i := range infos {
 		if err := b.scan(ctx, i); err != nil {
-			return fmt.Errorf("segment %d: %w", i.ID, err)
+			return nil, fmt.Errorf("segment %d: %w", i.ID, err)
 		}
 		if s.o.Progress != nil {
 			s.o.Progress(int64(n+1)*s.room.segmentBytes, int64(len(infos))*s.room.segmentBytes)
 		}
 	}
 	if err := b.resolveAliases(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	if err := b.flush(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	// Nothing of the old log is replayed over it; its EVICTs are honoured.
-	r.applied = max(r.applied, r.log.End)
-	if !empty {
-		s.rebuilds++
-		s.event(EventRebuild, "index rebuilt from %d segments: %d blocks (%s)", len(infos), b.blocks, r.lost)
+	if n := b.left.Distrusted; n > 0 {
+		s.event(EventRebuild, "%d extents were left out of the index: the tombstones of their segments are damaged, and they may have been dropped", n)
 	}
-	return nil
+	return b, nil
 }
 
 // segmentsToScan leaves out segments that the log says are evicted.
@@ -116,9 +127,11 @@ type aliasKey struct {
 // rebuilder collects what the segments say. Memory: the tombstones, a content
 // id for each extent, and the aliases.
 type rebuilder struct {
-	s      *Store
-	total  int64
-	blocks int
+	s        *Store
+	segments int // scanned
+	extents  int64
+	blocks   int
+	left     LeftOut
 	// dead addresses; quarantined ones may not even serve aliases.
 	dead, quarantined map[disk.Address]bool
 	// drops names the highest sequence dropped of a key (rule tombseq).
@@ -129,7 +142,7 @@ type rebuilder struct {
 	batch   []index.KeyEntry
 }
 
-func (b *rebuilder) readTombstones(infos []disk.SegmentInfo) error {
+func (b *rebuilder) readTombstones(ctx context.Context, infos []disk.SegmentInfo) error {
 	b.dead, b.quarantined = map[disk.Address]bool{}, map[disk.Address]bool{}
 	b.drops, b.damaged = map[index.Key]uint64{}, map[uint64]bool{}
 	for _, i := range infos {
@@ -153,16 +166,45 @@ func (b *rebuilder) readTombstones(infos []disk.SegmentInfo) error {
 				b.drops[k] = max(b.drops[k], t.Seq)
 			}
 		}
+		if b.damaged[i.ID] {
+			if err := b.distrust(ctx, i); err != nil {
+				return fmt.Errorf("segment %d: %w", i.ID, err)
+			}
+		}
 	}
 	return nil
 }
 
+// distrust takes each extent of a segment for dropped: a lost tombstone of a
+// drop kills copies of its block in other segments too, up to the sequence of
+// the extent that it stands for.
+func (b *rebuilder) distrust(ctx context.Context, i disk.SegmentInfo) error {
+	return b.each(ctx, i, func(f *disk.FooterEntry) error {
+		k := index.Key{Namespace: f.Namespace, Hash: string(f.Hash)}
+		b.drops[k] = max(b.drops[k], f.Seq)
+		return nil
+	})
+}
+
+// scan takes in the extents of one segment.
 func (b *rebuilder) scan(ctx context.Context, i disk.SegmentInfo) error {
+	if !i.Sealed {
+		if err := b.s.vol.SyncOld(i.ID); err != nil {
+			return err
+		}
+	}
+	return b.each(ctx, i, func(f *disk.FooterEntry) error { return b.add(ctx, i.ID, f) })
+}
+
+// each calls fn with the extents of a segment that a rebuild goes by: those
+// that its footer lists, and where there is none, or a damaged one, those that
+// verify whole (rule rebverify).
+func (b *rebuilder) each(ctx context.Context, i disk.SegmentInfo, fn func(*disk.FooterEntry) error) error {
 	if i.Sealed {
 		entries, err := b.s.vol.ReadFooter(i.ID)
 		if err == nil {
 			for j := range entries {
-				if err := b.add(ctx, i.ID, &entries[j]); err != nil {
+				if err := fn(&entries[j]); err != nil {
 					return err
 				}
 			}
@@ -172,23 +214,27 @@ func (b *rebuilder) scan(ctx context.Context, i disk.SegmentInfo) error {
 			return err
 		}
 		b.s.event(EventRebuild, "footer of segment %d is damaged, its extents are read: %v", i.ID, err)
-	} else if err := b.s.vol.SyncOld(i.ID); err != nil {
-		return err
 	}
-	// Rule rebverify: without a footer, only what verifies whole.
 	return b.s.vol.ScanSegment(ctx, i.ID, func(e *disk.Extent, sum uint64, at disk.Address) error {
 		if b.s.vol.VerifyExtent(ctx, at, sum) != nil {
+			b.left.Unverified++
 			return nil
 		}
 		entry := disk.EntryOf(e, sum)
-		return b.add(ctx, i.ID, &entry)
+		return fn(&entry)
 	})
 }
 
 // add takes one extent in.
 func (b *rebuilder) add(ctx context.Context, segment uint64, f *disk.FooterEntry) error {
 	at := disk.Address{Segment: segment, Page: f.Page}
-	if b.damaged[segment] || b.quarantined[at] {
+	b.extents++
+	switch {
+	case b.damaged[segment]:
+		b.left.Distrusted++
+		return nil
+	case b.quarantined[at]:
+		b.left.Quarantined++
 		return nil
 	}
 	ext := index.Extent{Address: at, HeaderPages: f.HeaderPages, Pages: uint32(f.HeaderPages) + f.PayloadPages, HeaderSum: f.HeaderSum}
@@ -197,7 +243,15 @@ func (b *rebuilder) add(ctx context.Context, segment uint64, f *disk.FooterEntry
 		b.full[contentKey{b.s.tenantOf(f.Namespace), f.ContentID}] = ext
 	}
 	k := index.Key{Namespace: f.Namespace, Hash: string(f.Hash)}
-	if b.dead[at] || f.Seq <= b.drops[k] || f.Seq < b.floor(f.Namespace) {
+	switch {
+	case f.Seq <= b.drops[k]:
+		b.left.Dropped++
+		return nil
+	case b.dead[at]:
+		b.left.Dead++
+		return nil
+	case f.Seq < b.floor(f.Namespace):
+		b.left.StaleEpoch++
 		return nil
 	}
 	e := index.Entry{Extent: ext, Content: index.TagOf(f.ContentID), Seq: f.Seq, Depth: f.Depth, RawBytes: f.RawBytes}
@@ -221,6 +275,7 @@ func (b *rebuilder) resolveAliases(ctx context.Context) error {
 	for _, k := range b.aliases {
 		target, ok := b.full[contentKey{b.s.tenantOf(k.Namespace), k.content}]
 		if !ok {
+			b.left.NoBytes++
 			continue
 		}
 		k.Extent = target
@@ -263,6 +318,7 @@ func (b *rebuilder) bind(u *index.Batch, k index.KeyEntry) error {
 		return err
 	}
 	if ok {
+		b.left.Superseded++ // one of the two
 		if k.Seq < old.Seq || k.Seq == old.Seq && (k.IsAlias() && !old.IsAlias() || k.Home().Address.Less(old.Home().Address)) {
 			return nil
 		}

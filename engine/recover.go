@@ -45,6 +45,7 @@ func (s *Store) recover() error {
 	for _, i := range s.vol.Segments() {
 		s.segs[i.ID] = &segment{id: i.ID, class: i.Class, sealed: i.Sealed, retired: true}
 	}
+	s.removeIndexLeftovers()
 	if err := r.openIndex(); err != nil {
 		return err
 	}
@@ -147,14 +148,8 @@ func (s *Store) settleIndexFormat() error {
 // readLog reads the whole log once for its end, its mark and the EVICTs in
 // it, and decides whether it counts as lost.
 func (r *recovery) readLog() error {
-	rec, err := wal.Recover(r.s.logOptions(), 0, func(w wal.Record) error {
-		d, err := decodeRecord(w.Data)
-		if err == nil && d.Kind == recordEvict {
-			r.evicts = append(r.evicts, d.Segment)
-		}
-		return err
-	})
-	r.log = rec
+	err := r.scanLog()
+	rec := r.log
 	var bad errBadRecord
 	switch {
 	case errors.As(err, &bad):
@@ -179,6 +174,19 @@ func (r *recovery) readLog() error {
 		}
 	}
 	return nil
+}
+
+// scanLog reads the whole log for its end, its mark and the EVICTs in it.
+func (r *recovery) scanLog() error {
+	rec, err := wal.Recover(r.s.logOptions(), 0, func(w wal.Record) error {
+		d, err := decodeRecord(w.Data)
+		if err == nil && d.Kind == recordEvict {
+			r.evicts = append(r.evicts, d.Segment)
+		}
+		return err
+	})
+	r.log = rec
+	return err
 }
 
 // firstLSN is where the log of a new store begins.
