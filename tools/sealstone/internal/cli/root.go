@@ -99,6 +99,7 @@ var commands = []func(*environment) *cobra.Command{
 	newReplay,
 	newReplayChild,
 	newVerify,
+	newRebuild,
 	newInspect,
 	newProbe,
 	newBench,
