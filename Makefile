@@ -25,7 +25,7 @@ STAGES := lint:3 build:2 unit:5 race:6 fuzz:4 canary:3 fsmatrix:2 cross:2 demo:1
 
 .PHONY: help
 help: ## print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/sealstone
@@ -92,6 +92,14 @@ canary: ## break laws on purpose: the tests that guard them must fail
 	@GO='$(GO)' tools/ci/canary.sh ./engine law1 law2 law3 law4 law5 law6
 	@GO='$(GO)' tools/ci/canary.sh ./engine/index law5
 	@GO='$(GO)' tools/ci/canary.sh ./tiers/disk law6
+
+.PHONY: faults
+faults: ## the whole fault matrix; ends with one line of JSON
+	@GO='$(GO)' tools/ci/faults.sh full
+
+.PHONY: faults-quick
+faults-quick: ## the same with few seeds and kills, within 5 minutes
+	@GO='$(GO)' tools/ci/faults.sh quick
 
 .PHONY: fsmatrix
 fsmatrix: ## the store on real file systems, in containers and on FUSE that lies (root)

@@ -7,7 +7,7 @@
 # build error or a hang, when it is set. A build without the tag must not know
 # the variable at all.
 #
-# With SEALSTONE_FAULT_LOG set, a line for each law is added to that file.
+# With SEALSTONE_CANARY_LOG set, a line for each law is added to that file.
 #
 # Usage: canary.sh PACKAGE LAW... (e.g. ./engine law1 law3)
 set -euo pipefail
@@ -17,12 +17,12 @@ shift
 go=${GO:-go}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-unset SEALSTONE_CANARY
+unset SEALSTONE_CANARY SEALSTONE_FAULT_LOG
 
 # log LAW CAUGHT: keeps whether a broken law was noticed.
 log() {
-	[ -z "${SEALSTONE_FAULT_LOG:-}" ] || printf '{"test":"canary %s %s","canaries":1,"canaries_caught":%d}\n' \
-		"$package" "$1" "$2" >>"$SEALSTONE_FAULT_LOG"
+	[ -z "${SEALSTONE_CANARY_LOG:-}" ] || printf '{"test":"canary %s %s","canaries":1,"canaries_caught":%d}\n' \
+		"$package" "$1" "$2" >>"$SEALSTONE_CANARY_LOG"
 }
 
 die() {

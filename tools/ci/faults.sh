@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Runs the fault matrix: every test named TestFault... or TestLaw..., and the
+# canaries. The last line of standard output is JSON: what was tried, and what
+# came of it. See docs/faults/README.md.
+#
+# Usage: faults.sh full|quick
+set -euo pipefail
+
+size=$1
+go=${GO:-go}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export SEALSTONE_FAULT_LOG=$work/log
+: >"$SEALSTONE_FAULT_LOG"
+
+case $size in
+full)
+	export SEALSTONE_FULL=1
+	flags=(-timeout 180m)
+	;;
+quick) flags=(-short -timeout 10m) ;;
+*)
+	echo "usage: faults.sh full|quick" >&2
+	exit 2
+	;;
+esac
+
+# tests FOLDER PACKAGE...: runs the tests of the matrix there.
+status=0
+tests() {
+	local folder=$1
+	shift
+	"$go" -C "$folder" test -count=1 -p 2 -run '^Test(Fault|Law)' "${flags[@]}" "$@" >&2 || status=1
+}
+
+tests . ./engine/... ./wal/... ./tiers/... ./internal/... ./tools/...
+tests tools/fsmatrix .
+for canary in "./engine law1 law2 law3 law4 law5 law6" "./engine/index law5" "./tiers/disk law6"; do
+	# The canary's own runs of the tests are no part of the count.
+	# shellcheck disable=SC2086 # a package and its laws
+	SEALSTONE_CANARY_LOG=$SEALSTONE_FAULT_LOG GO=$go tools/ci/canary.sh $canary >&2 || status=1
+done
+
+"$go" run ./tools/ci/faultsum "$SEALSTONE_FAULT_LOG" || status=1
+exit $status
