@@ -20,9 +20,18 @@ type VerifyOptions struct {
 	// Progress is told how many bytes of segments have been gone through, one
 	// call at a time.
 	Progress func(doneBytes, totalBytes int64)
+	// Block is told the verdict on every stored block and on every extent that
+	// is none, one call at a time, in no particular order. Its error ends
+	// Verify. Without an index these are the blocks that a rebuild may find.
+	Block func(BlockVerdict) error
 	// Workers is how many segments are read at a time; each takes 4 MiB and
 	// what the index holds for one segment. Default 4, at most 64.
 	Workers int
+	// BytesPerSecond bounds the reading of segments, by all workers together.
+	// Default 0, no bound.
+	BytesPerSecond int64
+	// Sample has only a part of the extents read. Default all of them.
+	Sample Sample
 }
 
 const (
@@ -39,9 +48,11 @@ const (
 // not applied, unsealed segments, extents that nothing refers to. Neither is
 // a missing index, which the next Open rebuilds.
 //
-// A nil error says that all was read, not that all is well: see
-// VerifyReport.Damaged. Errors: ErrLocked (the store is in use), ErrNoStore,
-// ErrUnsupported, ErrInvalid, the context's, those of the file system.
+// A nil error says that all was read (of a sample: all of it), not that all is
+// well: see VerifyReport.Damaged. When the context ends the report so far
+// comes with its error; see VerifyReport.Interrupted. Other errors come
+// without a report: ErrLocked (the store is in use), ErrNoStore,
+// ErrUnsupported, ErrInvalid, that of Block, those of the file system.
 func Verify(ctx context.Context, dir string, o VerifyOptions) (*VerifyReport, error) {
 	return verify(ctx, dir, o, privateOptions{})
 }
@@ -51,7 +62,14 @@ func verify(ctx context.Context, dir string, o VerifyOptions, private privateOpt
 	if o.Workers < 1 || o.Workers > maxVerifyWorkers {
 		return nil, invalidf("%d workers; 1 to %d are allowed", o.Workers, maxVerifyWorkers)
 	}
-	r = &VerifyReport{Dir: dir, Damage: []Damage{}, Notes: []string{}}
+	if err := o.Sample.validate(); err != nil {
+		return nil, err
+	}
+	pace, err := newPacer(o.BytesPerSecond)
+	if err != nil {
+		return nil, err
+	}
+	r = newVerifyReport(dir, o.Sample)
 	f, err := openOffline(dir, private)
 	var lost *meta.DamagedError
 	if errors.As(err, &lost) {
@@ -63,11 +81,17 @@ func verify(ctx context.Context, dir string, o VerifyOptions, private privateOpt
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
-	v := &verifier{offline: f, o: o, out: &findings{r: r}}
-	if err := v.run(ctx); err != nil {
-		return nil, fmt.Errorf("engine: verify %s: %w", dir, err)
+	v := &verifier{offline: f, o: o, out: &findings{r: r}, pace: pace}
+	err = v.run(ctx)
+	v.finish()
+	switch {
+	case err == nil:
+		return r, nil
+	case ctx.Err() != nil && v.blockErr == nil:
+		r.Interrupted = true
+		return r, fmt.Errorf("engine: verify %s: %w", dir, err)
 	}
-	return r, nil
+	return nil, fmt.Errorf("engine: verify %s: %w", dir, err)
 }
 
 // verifier is a Verify under way.
@@ -80,16 +104,24 @@ type verifier struct {
 	drops  map[index.Key]uint64
 	logged map[uint64][]index.KeyEntry
 
+	pace  *pacer
+	share uint64       // of the sample, see sample.go
 	done  atomic.Int64 // bytes gone through
 	total int64
-	tell  sync.Mutex // Progress is called under it
+
+	tell     sync.Mutex // Progress and Block are called under it
+	blockErr error      // what Block returned
 }
 
 func (v *verifier) run(ctx context.Context) error {
 	v.out.r.UUID = fmt.Sprintf("%x", v.s.uuid)
+	segments := v.s.vol.Segments()
+	for _, i := range segments {
+		v.total += i.SizeBytes
+	}
+	v.share = v.o.Sample.share(v.total)
 	v.metadata()
 	v.log()
-	segments := v.s.vol.Segments()
 	referred, err := v.index(ctx)
 	if err != nil {
 		return err
@@ -102,19 +134,22 @@ func (v *verifier) run(ctx context.Context) error {
 		return err
 	}
 	v.strange()
+	return nil
+}
+
+// finish puts the report in order.
+func (v *verifier) finish() {
 	r := v.out.r
+	r.NotReadBytes = v.total - r.Segments.FileBytes + r.NotReadBytes
+	r.Namespaces = v.out.namespaces(v.s.meta.Namespaces())
 	slices.SortStableFunc(r.Damage, func(a, b Damage) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
 	})
 	slices.Sort(r.Notes)
-	return nil
 }
 
 // segments goes through all segments, some at a time.
 func (v *verifier) segments(ctx context.Context, list []disk.SegmentInfo) error {
-	for _, i := range list {
-		v.total += i.SizeBytes
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	work := make(chan disk.SegmentInfo)

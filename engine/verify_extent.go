@@ -20,6 +20,10 @@ type fault struct {
 // expected verifies an extent that must be there.
 func (w *segmentWalk) expected(x *expected) {
 	w.extentFollows()
+	if !w.v.sampled(w.i.ID, x.page) {
+		w.pass(x)
+		return
+	}
 	e, bad := w.prove(x)
 	if direct := w.win.direct; bad != nil && direct != nil {
 		// The path may be what is bad: the other one decides.
@@ -30,10 +34,15 @@ func (w *segmentWalk) expected(x *expected) {
 			w.win.direct = direct
 		}
 	}
+	if w.win.err != nil {
+		return // nothing was found out
+	}
+	var disagree map[index.Key]bool
 	if e != nil {
-		w.agree(x, e)
+		disagree = w.agree(x, e)
 	}
 	w.count(x)
+	w.v.verdicts(x, w.i.ID, w.verdictOf(x, bad), disagree)
 	if bad == nil {
 		return
 	}
@@ -192,29 +201,41 @@ func chainHolds(e *disk.Extent) bool {
 }
 
 // agree compares what the index and the footer say of an extent with its
-// header, which was proven by the index's sum.
-func (w *segmentWalk) agree(x *expected, e *disk.Extent) {
-	if x.footer == nil && w.i.Sealed && !w.badFooter {
-		d := x.damage(DamageFooter, w.i.ID)
-		d.Offset, d.Reason = int64(w.endPage)*disk.PageBytes, "the footer does not list an extent that is in use"
-		w.v.out.add(d)
-	}
+// header, which was proven by the index's sum. It returns the keys whose
+// entries the header contradicts.
+func (w *segmentWalk) agree(x *expected, e *disk.Extent) map[index.Key]bool {
+	w.listed(x)
 	if x.footer != nil && !sameEntry(x.footer, disk.EntryOf(e, x.headerSum)) {
-		d := x.damage(DamageFooter, w.i.ID)
-		d.Offset, d.Reason = int64(w.endPage)*disk.PageBytes, "the footer's entry is not that of the extent"
-		w.v.out.add(d)
+		w.footerDisagrees(x, "the footer's entry is not that of the extent")
 	}
+	disagree := map[index.Key]bool{}
 	for i := range x.blocks {
-		w.agreeKey(x, &x.blocks[i], e, disk.KindFull)
+		if !w.agreeKey(x, &x.blocks[i], e, disk.KindFull) {
+			disagree[x.blocks[i].Key] = true
+		}
 	}
-	if x.alias != nil {
-		w.agreeKey(x, x.alias, e, disk.KindAlias)
+	if x.alias != nil && !w.agreeKey(x, x.alias, e, disk.KindAlias) {
+		disagree[x.alias.Key] = true
 	}
+	return disagree
+}
+
+// listed reports an extent that is in use and that a sound footer leaves out.
+func (w *segmentWalk) listed(x *expected) {
+	if x.footer == nil && w.i.Sealed && !w.badFooter {
+		w.footerDisagrees(x, "the footer does not list an extent that is in use")
+	}
+}
+
+func (w *segmentWalk) footerDisagrees(x *expected, reason string) {
+	d := x.damage(DamageFooter, w.i.ID)
+	d.Offset, d.Reason = int64(w.endPage)*disk.PageBytes, reason
+	w.v.out.add(d)
 }
 
 // agreeKey compares a key's entry with the header that it leads to. Bytes that
 // are shared stand under somebody else's key.
-func (w *segmentWalk) agreeKey(x *expected, k *index.KeyEntry, e *disk.Extent, kind disk.Kind) {
+func (w *segmentWalk) agreeKey(x *expected, k *index.KeyEntry, e *disk.Extent, kind disk.Kind) bool {
 	own := kind == disk.KindAlias || !k.IsAlias()
 	reason := ""
 	switch {
@@ -227,10 +248,11 @@ func (w *segmentWalk) agreeKey(x *expected, k *index.KeyEntry, e *disk.Extent, k
 	case own && (e.Seq != k.Seq || e.Depth != k.Depth):
 		reason = fmt.Sprintf("sequence %d and depth %d, the index says %d and %d", e.Seq, e.Depth, k.Seq, k.Depth)
 	default:
-		return
+		return true
 	}
 	w.v.out.add(Damage{Kind: x.kind(), File: w.file(), Offset: int64(x.page) * disk.PageBytes, Segment: w.i.ID, Page: x.page,
 		Namespace: k.Namespace, Hash: fmt.Sprintf("%x", k.Hash), Blocks: 1, Reason: reason})
+	return false
 }
 
 func sameEntry(a *disk.FooterEntry, b disk.FooterEntry) bool {
@@ -246,21 +268,32 @@ func sameEntry(a *disk.FooterEntry, b disk.FooterEntry) bool {
 func (w *segmentWalk) orphan(e *disk.Extent) {
 	w.extentFollows()
 	x := &expected{page: e.Address.Page, pages: uint32(e.Pages())}
-	if bad := w.payload(e); bad != nil && bad.kind != DamagePadding {
-		w.sum.TornExtents++
-		w.sum.DeadBytes += int64(x.pages) * disk.PageBytes
+	bad := w.payload(e)
+	if w.win.err != nil {
 		return
 	}
-	k := index.KeyEntry{Key: index.Key{Namespace: e.Namespace, Hash: string(e.Hash)}, Entry: index.Entry{Seq: e.Seq}}
+	if bad != nil && bad.kind != DamagePadding {
+		w.sum.TornExtents++
+		w.sum.DeadBytes += int64(x.pages) * disk.PageBytes
+		w.v.verdict(orphanVerdict(e, VerdictTorn))
+		return
+	}
+	k := index.KeyEntry{Key: index.Key{Namespace: e.Namespace, Hash: string(e.Hash)}, Entry: index.Entry{Seq: e.Seq, RawBytes: e.RawBytes()}}
 	if _, buried := w.tombs[x.page]; w.v.rec.lost != "" && !w.i.Sealed && !buried && !w.v.gone(k) {
 		w.blocks++
 		if e.Kind == disk.KindAlias {
+			k.Own = index.Extent{Address: e.Address}
 			x.alias = &k
 		} else {
 			x.blocks = []index.KeyEntry{k}
 		}
 	}
 	w.count(x)
+	if x.kind() == DamageDead {
+		w.v.verdict(orphanVerdict(e, VerdictOrphan))
+	} else {
+		w.v.verdicts(x, w.i.ID, VerdictOK, nil)
+	}
 }
 
 func allZero(p []byte) bool {

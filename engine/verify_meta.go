@@ -171,6 +171,7 @@ func (v *verifier) missing(ctx context.Context, list []disk.SegmentInfo, referre
 			}
 			d.Offset, d.Reason = int64(x.page)*disk.PageBytes, "the segment's file is missing"
 			v.out.add(d)
+			v.verdicts(x, segment, VerdictMissing, nil)
 		}
 	}
 	return nil

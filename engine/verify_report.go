@@ -70,6 +70,8 @@ type VerifyReport struct {
 	Damage  []Damage `json:"damage"`
 	// Notes are sentences about what is no damage and worth knowing.
 	Notes []string `json:"notes"`
+	// Namespaces says how many blocks each has, and how many are lost.
+	Namespaces []NamespaceTotals `json:"namespaces"`
 	// Blocks are stored and visible, or to be once the log is applied. Without
 	// an index it is the most that a rebuild may find.
 	Blocks    int64         `json:"blocks"`
@@ -77,10 +79,25 @@ type VerifyReport struct {
 	Log       LogState      `json:"log"`
 	Index     IndexState    `json:"index"`
 	ReadBytes int64         `json:"read_bytes"` // of segment files
+	// NotReadBytes of segment files were not looked at: they are outside the
+	// sample, or the context ended before. The metadata, the log, the index and
+	// all footers and tombstones are always read, unless Interrupted.
+	NotReadBytes int64 `json:"not_read_bytes"`
+	Interrupted  bool  `json:"interrupted"`
+	// Sample is the part that was asked for; nil: all.
+	Sample *Sample `json:"sample,omitempty"`
+}
+
+func newVerifyReport(dir string, s Sample) *VerifyReport {
+	r := &VerifyReport{Dir: dir, Damage: []Damage{}, Notes: []string{}, Namespaces: []NamespaceTotals{}}
+	if !s.all() {
+		r.Sample = &s
+	}
+	return r
 }
 
 // SegmentTotals sum up what the segment files hold. The sizes from HeaderBytes
-// to TailBytes add up to FileBytes unless a segment is cut or unreadable.
+// to PassedBytes add up to FileBytes unless a segment is cut or unreadable.
 type SegmentTotals struct {
 	Files     int64 `json:"files"`
 	Sealed    int64 `json:"sealed"`
@@ -92,7 +109,8 @@ type SegmentTotals struct {
 	DeadBytes   int64 `json:"dead_bytes"`   // extents that nothing refers to
 	GapBytes    int64 `json:"gap_bytes"`    // pages between extents that are none
 	FooterBytes int64 `json:"footer_bytes"`
-	TailBytes   int64 `json:"tail_bytes"` // behind the last extent of an unsealed segment
+	TailBytes   int64 `json:"tail_bytes"`   // behind the last extent of an unsealed segment
+	PassedBytes int64 `json:"passed_bytes"` // outside the sample, and in none of the above
 
 	LiveExtents  int64 `json:"live_extents"`
 	AliasExtents int64 `json:"alias_extents"`
@@ -141,8 +159,9 @@ type IndexState struct {
 
 // findings collects damage from several goroutines.
 type findings struct {
-	mu sync.Mutex
-	r  *VerifyReport
+	mu     sync.Mutex
+	r      *VerifyReport
+	totals map[uint32]*NamespaceTotals
 }
 
 func (f *findings) add(d Damage) {

@@ -23,6 +23,10 @@ type segmentWalk struct {
 	endPage   uint32
 	badFooter bool // reported
 	blocks    int64
+	// passedBytes were left out, as they are not in the sample. inRun is the end
+	// of the pages without expected extents that are.
+	passedBytes, passedExtents int64
+	inRun                      uint32
 }
 
 // segment verifies one segment. Errors are those that end everything.
@@ -30,22 +34,39 @@ func (v *verifier) segment(ctx context.Context, i disk.SegmentInfo) error {
 	h, err := v.s.vol.Acquire(i.ID)
 	if err != nil {
 		v.out.err(DamageUnreadable, disk.SegmentName(i.ID), i.ID, err)
-		return nil
+		return v.unreadable(ctx, i)
 	}
 	defer h.Release()
 	w := &segmentWalk{v: v, i: i}
-	before := int64(0)
-	w.win, err = newWindow(h, i.SizeBytes, func(n int64) { before += n; v.advance(n) })
+	w.win, err = newWindow(h, i.SizeBytes, func(n int64) error { return v.pace.wait(ctx, n) }, v.advance)
 	if err != nil {
 		return err
 	}
 	defer w.win.buf.Free()
-	if err := w.run(ctx); err != nil {
+	err = w.run(ctx)
+	if err == nil {
+		err = v.blockError()
+	}
+	if err != nil {
+		w.abandon()
 		return err
 	}
-	w.report(before)
-	v.advance(i.SizeBytes - before) // what lies behind the last read
+	w.report()
+	v.advance(i.SizeBytes - w.win.readBytes) // what lies behind the last read, and what was left out
 	return nil
+}
+
+// unreadable tells of the blocks of a segment whose file cannot be opened.
+func (v *verifier) unreadable(ctx context.Context, i disk.SegmentInfo) error {
+	want, err := v.expectations(ctx, i.ID, nil)
+	if err != nil {
+		return err
+	}
+	for _, x := range want {
+		v.verdicts(x, i.ID, VerdictUnreadable, nil)
+	}
+	v.advance(i.SizeBytes)
+	return v.blockError()
 }
 
 func (w *segmentWalk) run(ctx context.Context) error {
@@ -153,10 +174,17 @@ func (w *segmentWalk) walk(ctx context.Context) error {
 			w.want = w.want[1:]
 			w.expected(x)
 			page = max(page, x.end())
+			if w.win.err != nil {
+				return w.win.err
+			}
 		default:
 			limit := w.endPage
 			if len(w.want) > 0 {
 				limit = min(limit, w.want[0].page)
+			}
+			if w.passRun(page, limit) {
+				page = limit
+				continue
 			}
 			next, err := w.unlisted(page, limit)
 			if err != nil {
@@ -172,6 +200,9 @@ func (w *segmentWalk) walk(ctx context.Context) error {
 func (w *segmentWalk) unlisted(page, limit uint32) (uint32, error) {
 	off := int64(page) * disk.PageBytes
 	p, err := w.win.bytes(off, disk.PageBytes)
+	if w.win.err != nil {
+		return 0, w.win.err
+	}
 	if err != nil {
 		d := Damage{Kind: DamageUnreadable, File: w.file(), Segment: w.i.ID, Offset: off, Reason: err.Error()}
 		w.v.out.add(d)
@@ -193,7 +224,7 @@ func (w *segmentWalk) unlisted(page, limit uint32) (uint32, error) {
 		}
 		if err == nil && int64(page)+int64(e.Pages()) <= int64(limit) {
 			w.orphan(e)
-			return page + uint32(e.Pages()), nil
+			return page + uint32(e.Pages()), w.win.err
 		}
 	}
 	w.gap(page)
@@ -266,7 +297,7 @@ func (w *segmentWalk) looseFooter(page uint32) uint32 {
 // segment without extents may be one whose creation a crash has cut off, with
 // parts of either file missing.
 func (w *segmentWalk) judgeFile() {
-	empty := w.sum.LiveExtents+w.sum.AliasExtents+w.sum.DeadExtents+w.sum.TornExtents == 0
+	empty := w.sum.LiveExtents+w.sum.AliasExtents+w.sum.DeadExtents+w.sum.TornExtents+w.passedExtents == 0
 	w.judgeSidecar(empty)
 	if empty {
 		if w.i.HeaderErr != nil {
@@ -322,13 +353,22 @@ func (w *segmentWalk) countBlocks() {
 	}
 }
 
+// abandon counts what was read of a segment that was not finished.
+func (w *segmentWalk) abandon() {
+	w.v.out.mu.Lock()
+	defer w.v.out.mu.Unlock()
+	w.v.out.r.ReadBytes += w.win.readBytes
+}
+
 // report adds the segment to the totals.
-func (w *segmentWalk) report(readBytes int64) {
+func (w *segmentWalk) report() {
 	w.v.out.mu.Lock()
 	defer w.v.out.mu.Unlock()
 	r, t, s := w.v.out.r, &w.v.out.r.Segments, &w.sum
 	r.Blocks += w.blocks
-	r.ReadBytes += readBytes
+	r.ReadBytes += w.win.readBytes
+	r.NotReadBytes += w.passedBytes
+	t.PassedBytes += w.passedBytes
 	t.Files++
 	t.Tombstones += s.Tombstones
 	if w.i.Sealed {

@@ -24,16 +24,22 @@ type window struct {
 	buf              *aligned.Buffer
 	sizeBytes        int64 // of the file
 	from, to         int64 // what is loaded
+	before           func(n int64) error
 	advance          func(n int64)
+	readBytes        int64 // what advance was told
 	furthest         int64 // read up to here
+	err              error // of before: nothing is read any more
 }
 
-func newWindow(h *disk.Handle, sizeBytes int64, advance func(int64)) (*window, error) {
+// newWindow makes a window on a file. before is called with the length of each
+// read and may keep it waiting, or end all of them by an error; advance with
+// what was read for the first time.
+func newWindow(h *disk.Handle, sizeBytes int64, before func(int64) error, advance func(int64)) (*window, error) {
 	buf, err := aligned.Alloc(windowBytes)
 	if err != nil {
 		return nil, fmt.Errorf("buffer of %d bytes: %w", windowBytes, err)
 	}
-	return &window{buffered: h.File(false), direct: h.File(true), buf: buf, sizeBytes: sizeBytes, advance: advance}, nil
+	return &window{buffered: h.File(false), direct: h.File(true), buf: buf, sizeBytes: sizeBytes, before: before, advance: advance}, nil
 }
 
 // bytes returns [off, off+n) of the file; off is at a page, n whole pages and
@@ -48,7 +54,7 @@ func (w *window) bytes(off int64, n int) ([]byte, error) {
 	}
 	all := int(min(windowBytes, (w.sizeBytes-off)&^(disk.PageBytes-1)))
 	err := w.load(off, all)
-	if err != nil && all > n {
+	if err != nil && all > n && w.err == nil {
 		err = w.load(off, n) // what is bad may lie behind
 	}
 	if err != nil {
@@ -58,6 +64,12 @@ func (w *window) bytes(off int64, n int) ([]byte, error) {
 }
 
 func (w *window) load(off int64, n int) error {
+	if w.err == nil {
+		w.err = w.before(int64(n))
+	}
+	if w.err != nil {
+		return w.err
+	}
 	p := w.buf.Bytes()[:n]
 	w.from, w.to = 0, 0
 	err := errCut
@@ -74,8 +86,10 @@ func (w *window) load(off int64, n int) error {
 	}
 	w.from, w.to = off, off+int64(n)
 	if w.to > w.furthest {
-		w.advance(w.to - max(w.furthest, off))
+		fresh := w.to - max(w.furthest, off)
 		w.furthest = w.to
+		w.readBytes += fresh
+		w.advance(fresh)
 	}
 	return nil
 }

@@ -41,5 +41,5 @@ func (r *byteRate) String() string {
 
 // register adds --rate to a command that reads or writes much.
 func (r *byteRate) register(cmd *cobra.Command) {
-	cmd.Flags().Var(r, "rate", "read and write at most `RATE`, as 200MiB/s (default: no limit)")
+	cmd.Flags().Var(r, "rate", "read and write at most `RATE`, as 200MiB/s")
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,5 +122,67 @@ func TestPrintVerifyMany(t *testing.T) {
 	printVerify(&b, r)
 	if out := b.String(); !strings.Contains(out, "... and 5 more") || strings.Count(out, "DAMAGED") != 20 || !strings.Contains(out, "note: a note\n") {
 		t.Errorf("%s", out)
+	}
+}
+
+// TestVerifyJSON: every block is listed, in the form that the help names.
+func TestVerifyJSON(t *testing.T) {
+	dir := sampleStore(t)
+	c := locate(t, dir, "c")
+	flipAt(t, filepath.Join(dir, c.File), c.PayloadOffset)
+	status, out, errs := run(t, "verify", dir, "--json")
+	var r struct {
+		Extents []engine.BlockVerdict `json:"extents"`
+		verifyReport
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil || status != exitDamaged || errs != "" {
+		t.Fatalf("status %d, %v, %q, %s", status, err, errs, out)
+	}
+	var got []string
+	for _, x := range r.Extents {
+		for _, name := range []string{"a", "b", "c", "d"} {
+			if x.Hash == hex.EncodeToString(sampleHash(name)) {
+				got = append(got, fmt.Sprintf("%s %s %s", name, x.Role, x.Verdict))
+			}
+		}
+	}
+	slices.Sort(got)
+	if s := strings.Join(got, ", "); s != "a block ok, b none orphan, c block damaged, d alias ok, d block ok" {
+		t.Error(s)
+	}
+	if r.Damaged != 1 || len(r.Namespaces) != 1 || r.Namespaces[0].LostBlocks != 1 {
+		t.Errorf("%+v", r)
+	}
+	if _, out, _ = run(t, "verify", dir, "--json", "--extents=false"); strings.Contains(out, `"role"`) || !json.Valid([]byte(out)) {
+		t.Errorf("--extents=false: %s", out)
+	}
+	if status, out, _ = run(t, "verify", t.TempDir(), "--json"); status != exitError || !json.Valid([]byte(out)) || !strings.Contains(out, "no store") {
+		t.Errorf("no store: %d, %s", status, out)
+	}
+}
+
+func TestVerifySample(t *testing.T) {
+	dir := sampleStore(t)
+	for _, c := range []struct{ flags, text string }{
+		{"--sample 1/2", "part 1 of 2, seed 0"},
+		{"--sample 1MiB --seed 3 --rate 1GiB/s", "about 1.0 MiB, seed 3"},
+		{"--sample 5% --seed 9", "5 % of the extents, seed 9"},
+	} {
+		status, out, errs := run(t, append([]string{"verify", dir}, strings.Fields(c.flags)...)...)
+		if status != exitOK || !strings.Contains(out, c.text) || !strings.Contains(out, "no damage in the sample") {
+			t.Errorf("%s: status %d, %s%s", c.flags, status, out, errs)
+		}
+		checkWidth(t, c.flags, out)
+	}
+	if status, _, errs := run(t, "verify", dir, "--sample", "3/2"); status != exitUsage || !strings.Contains(errs, "is not a part") {
+		t.Errorf("status %d, %q", status, errs)
+	}
+}
+
+func TestPrintVerifyInterrupted(t *testing.T) {
+	var b strings.Builder
+	printVerify(&b, verifyReport{VerifyReport: &engine.VerifyReport{Damaged: 1, Interrupted: true, NotReadBytes: 5 << 30}})
+	if out := b.String(); !strings.Contains(out, "1 damaged in what was read before the interrupt") || !strings.Contains(out, "5.0 GiB of segments") {
+		t.Error(out)
 	}
 }
