@@ -266,14 +266,17 @@ func (a *application) quarantine(b *index.Batch, r *record) error {
 }
 
 // move re-points everybody who refers to the source, if the key that it was
-// written for still does.
+// written for still does. The source may be an alias's own page.
 func (a *application) move(b *index.Batch, r *record) error {
 	e, ok, err := b.Get(r.Key)
 	if err != nil {
 		return err
 	}
+	if ok && e.Seq == r.Entry.Seq && e.IsAlias() && e.Own.Address == r.From {
+		return a.moveAlias(b, r, e)
+	}
 	if !ok || e.Seq != r.Entry.Seq || e.Address != r.From {
-		if !ok || e.Address != r.Entry.Address { // refused, not replayed
+		if !ok || e.Address != r.Entry.Address && e.Own.Address != r.Entry.Address { // refused, not replayed
 			a.bury(disk.TombstoneDead, r.Entry.Address, r.Key, r.Entry.Seq)
 		}
 		return nil
@@ -304,6 +307,28 @@ func (a *application) move(b *index.Batch, r *record) error {
 	a.bury(disk.TombstoneDead, r.From, r.Key, r.Entry.Seq)
 	if had && at == r.From || !had && a.sharing {
 		return b.SetContent(tenant, e.Content, r.Entry.Address)
+	}
+	return nil
+}
+
+// moveAlias gives an alias its new page; where its bytes lie stays.
+func (a *application) moveAlias(b *index.Batch, r *record, e index.Entry) error {
+	tenant := a.tenant[r.Key.Namespace]
+	at, had, err := b.Content(tenant, e.Content)
+	if err != nil {
+		return err
+	}
+	a.bury(disk.TombstoneDead, r.From, r.Key, e.Seq)
+	moved := e
+	moved.Own = r.Entry.Extent
+	if err := b.Unbind(r.Key, e, tenant); err != nil {
+		return err
+	}
+	if err := b.Bind(r.Key, moved); err != nil {
+		return err
+	}
+	if had && at == e.Address { // forgotten, if the alias was the last to refer to it
+		return b.SetContent(tenant, e.Content, at)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ type counters struct {
 	rereads, rereadsSaved    atomic.Int64
 	evictedBlocks            atomic.Int64
 	evictedSegments          atomic.Int64
+	compactedSegments        atomic.Int64
 	dropped                  atomic.Int64
 	fetches, fetchedBytes    atomic.Int64 // planned reads
 	straightBytes            atomic.Int64 // served without a copy

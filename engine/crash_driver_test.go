@@ -62,8 +62,10 @@ func (d *driver) step() {
 		if _, err := d.n.Match(ctx, [][]byte{hashOf(k)}); err != nil { // a lease moves it on
 			d.t.Fatalf("match: %v", err)
 		}
-	case p < 94:
+	case p < 91:
 		d.evict()
+	case p < 94:
+		d.compact()
 	case p < 97:
 		d.quarantine(k)
 	case p < 98:

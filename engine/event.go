@@ -34,6 +34,7 @@ const (
 	EventProbe                                // what the directory can do, at Open
 	EventCompression                          // automatic compression was switched on or off
 	EventHint                                 // the hint table is too small and given up
+	EventCompact                              // a segment was emptied to give its dead space back
 )
 
 var eventNames = map[EventKind]string{
@@ -43,7 +44,7 @@ var eventNames = map[EventKind]string{
 	EventEvict: "evict", EventDiffers: "differs", EventEpoch: "epoch", EventLayoutNear: "layout-near",
 	EventIndexTrouble: "index-trouble", EventSyncFailed: "sync-failed",
 	EventSegmentLost: "segment-lost", EventPathDemoted: "path-demoted", EventProbe: "probe",
-	EventCompression: "compression", EventHint: "hint",
+	EventCompression: "compression", EventHint: "hint", EventCompact: "compact",
 }
 
 func (k EventKind) String() string {

@@ -93,7 +93,10 @@ func (s *Store) EvictOnce(ctx context.Context) (bool, error) {
 }
 
 func (s *Store) evictOnce(ctx context.Context) (bool, error) {
-	if err := s.evictMu.lock(ctx); err != nil {
+	s.evictWanted.Add(1) // a compaction lets it go first
+	err := s.evictMu.lock(ctx)
+	s.evictWanted.Add(-1)
+	if err != nil {
 		return false, err
 	}
 	defer s.evictMu.unlock()
@@ -108,16 +111,17 @@ func (s *Store) evictOnce(ctx context.Context) (bool, error) {
 }
 
 // chooseVictim takes the oldest segment (rule evictwait) and waits until it
-// is sealed and nobody is a guest.
+// is sealed and nobody is a guest. One whose EVICT is logged already, by a pass
+// that was given up, comes before it: only one EVICT may wait for its unlink.
 func (s *Store) chooseVictim(ctx context.Context) (*segment, error) {
 	s.mu.Lock()
 	var oldest *segment
 	for _, seg := range s.segs {
-		if oldest == nil || seg.id < oldest.id {
+		if oldest == nil || seg.evicted && !oldest.evicted || seg.evicted == oldest.evicted && seg.id < oldest.id {
 			oldest = seg
 		}
 	}
-	if oldest == nil || len(s.segs) < 2 {
+	if oldest == nil || len(s.segs) < 2 && !oldest.evicted {
 		s.mu.Unlock()
 		return nil, nil
 	}
@@ -158,6 +162,19 @@ func (s *Store) evict(ctx context.Context, victim *segment) error {
 		return err
 	}
 	s.o.private.points("evict:moved")
+	if err := s.removeVictim(ctx, victim); err != nil {
+		return err
+	}
+	gone := countKeys(keys) - moved
+	s.count.evictedSegments.Add(1)
+	s.count.evictedBlocks.Add(int64(gone))
+	s.events.add(s.o.private.now(), EventEvict, fmt.Sprintf("segment %d: %d blocks evicted, %d moved on", victim.id, gone, moved))
+	return nil
+}
+
+// removeVictim logs the EVICT of a segment and, once that is applied, removes
+// it.
+func (s *Store) removeVictim(ctx context.Context, victim *segment) error {
 	if err := s.logEvict(ctx, victim); err != nil {
 		return err
 	}
@@ -168,10 +185,6 @@ func (s *Store) evict(ctx context.Context, victim *segment) error {
 		s.breakLocked(fmt.Sprintf("unlink of segment %d", victim.id), err)
 		return err
 	}
-	gone := countKeys(keys) - moved
-	s.count.evictedSegments.Add(1)
-	s.count.evictedBlocks.Add(int64(gone))
-	s.events.add(s.o.private.now(), EventEvict, fmt.Sprintf("segment %d: %d blocks evicted, %d moved on", victim.id, gone, moved))
 	return nil
 }
 
@@ -365,19 +378,32 @@ func (s *Store) copyOn(ctx context.Context, c *candidate) error {
 	if img != src {
 		defer img.free()
 	}
+	place, err := s.appendMoved(ctx, img)
+	if err != nil {
+		return err
+	}
+	return s.logMove(c.key, c.key.Address, place)
+}
+
+// appendMoved writes a copy into the segment of moved blocks.
+func (s *Store) appendMoved(ctx context.Context, img *image) (placed, error) {
 	place, err := s.appendExtent(classMoved, img)
-	if errors.Is(err, errFull) { // only this pass writes to the class
+	if errors.Is(err, errFull) { // only one pass at a time writes to the class
 		if err = s.roll(ctx, classMoved); err == nil {
 			place, err = s.appendExtent(classMoved, img)
 		}
 	}
-	if err != nil {
-		return err
-	}
+	return place, err
+}
+
+// logMove logs that what stood at an address, the bytes of a key or its own
+// page, was copied.
+func (s *Store) logMove(k index.KeyEntry, from disk.Address, place placed) error {
 	s.o.private.points("move:copied")
-	r := &record{Kind: recordMove, Key: c.key.Key, From: c.key.Address, Entry: index.Entry{Extent: place.extent, Seq: c.key.Seq}}
+	r := &record{Kind: recordMove, Key: k.Key, From: from, Entry: index.Entry{Extent: place.extent, Seq: k.Seq}}
 	s.mu.Lock()
-	if err = fmt.Errorf("%w: segment %d failed while a block was moved into it", ErrShed, place.seg.id); !place.seg.lost {
+	err := fmt.Errorf("%w: segment %d failed while a block was moved into it", ErrShed, place.seg.id)
+	if !place.seg.lost {
 		err = s.logLocked(r)
 	}
 	place.seg.inflight--

@@ -29,7 +29,7 @@ type Stats struct {
 	Syncs                              int64
 	Unreachable                        int64 // puts whose parent is not stored
 	Dropped, EvictedBlocks             int64
-	EvictedSegments                    int64
+	EvictedSegments, CompactedSegments int64
 	Quarantined, Unproven, Withdrawn   int64
 	PendingRecords                     int
 	PendingBytes                       int64
@@ -102,7 +102,8 @@ func (s *Store) Stats() Stats {
 		WrittenBytes: c.writtenBytes.Load(), MovedBlocks: c.movedBlocks.Load(), MovedBytes: c.movedBytes.Load(),
 		LogWrittenBytes: c.logBytes.Load(), Syncs: c.syncs.Load(), Unreachable: c.unreachable.Load(),
 		Dropped: c.dropped.Load(), EvictedBlocks: c.evictedBlocks.Load(), EvictedSegments: c.evictedSegments.Load(),
-		Quarantined: c.quarantined.Load(), Unproven: c.unproven.Load(), Withdrawn: c.withdrawn.Load(),
+		CompactedSegments: c.compactedSegments.Load(),
+		Quarantined:       c.quarantined.Load(), Unproven: c.unproven.Load(), Withdrawn: c.withdrawn.Load(),
 		LeasedBytes: s.leases.held(), LeasesRefused: c.leasesRefused.Load(), SubmitQueued: s.queue.length(),
 		Rebuilds: s.rebuilds, OpenDuration: s.openTime, OpenPhases: slices.Clone(s.openClock.phases),
 		MatchBlocks: c.matchAsked.Load(), MatchHits: c.matched.Load(),

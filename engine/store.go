@@ -86,8 +86,10 @@ type Store struct {
 	unflushed int // records applied since the index was flushed; with applyMu
 	// liveView is a copy of live for those outside applyMu.
 	liveView atomic.Pointer[map[uint64]int64]
-	evictMu  ctxMutex // one eviction pass at a time
-	rollMu   [2]ctxMutex
+	evictMu  ctxMutex // one pass of eviction or compaction at a time
+	// evictWanted counts evictions that wait for evictMu.
+	evictWanted atomic.Int32
+	rollMu      [2]ctxMutex
 
 	indexDiskBytes atomic.Int64
 	resumeDue      time.Time // with resumeWait: when to try to write again

@@ -23,6 +23,16 @@ func workshopOptions(private privateOptions) Options {
 	return Options{MustExist: true, HintBytes: -1, private: private}
 }
 
+// inWorkshop runs a job on the closed store in dir, opened with o, and closes
+// it again.
+func inWorkshop(dir string, o Options, do func(*Store) error) error {
+	s, err := Open(dir, o)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(s), s.Close(context.Background()))
+}
+
 // openWorkshop opens a store as far as it gets without index and log: lock,
 // metadata, segments. What wrap returns stands between it and the files. The
 // caller calls release.

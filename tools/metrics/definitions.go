@@ -113,6 +113,8 @@ var definitions = []struct {
 		func(s *engine.Stats) float64 { return float64(s.PathsDemoted) }},
 	{"evicted_blocks_total", "Blocks evicted.", counter,
 		func(s *engine.Stats) float64 { return float64(s.EvictedBlocks) }},
+	{"compacted_segments_total", "Segments emptied to give their dead space back.", counter,
+		func(s *engine.Stats) float64 { return float64(s.CompactedSegments) }},
 	{"evicted_segments_total", "Segments evicted.", counter,
 		func(s *engine.Stats) float64 { return float64(s.EvictedSegments) }},
 	{"dropped_blocks_total", "Blocks dropped by the caller.", counter,
