@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/tiers"
@@ -31,11 +32,9 @@ func (s *Store) applySome() bool {
 	if len(recs) == 0 {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.o.CallTimeout)
-	defer cancel()
 	a := s.newApplication()
 	end := recs[len(recs)-1].end
-	err := s.idx.Update(ctx, s.live, func(b *index.Batch) error { return a.run(b, recs, end) })
+	err := s.updateIndex(func(b *index.Batch) error { return a.run(b, recs, end) })
 	if err != nil {
 		s.applyFailed(err)
 		return false
@@ -51,6 +50,31 @@ func (s *Store) applySome() bool {
 	s.applied = end
 	s.progressLocked()
 	return true
+}
+
+// updateIndex changes the index; with applyMu. What an update that was given up
+// will still do is not known, so it is waited for as long as the store is open,
+// however long the device hangs: then the store goes on by itself.
+func (s *Store) updateIndex(fn func(b *index.Batch) error) error {
+	late := s.notIn(s.o.CallTimeout, "index-late", "the index has not taken an update for %v: its device hangs, or is very slow; the store goes on by itself when it answers")
+	defer late()
+	return s.idx.Update(s.life, s.live, fn)
+}
+
+// notIn makes the store read-only if what begins now takes longer than some
+// time; done is called when it has ended.
+func (s *Store) notIn(max time.Duration, cause, reason string) (done func()) {
+	told := make(chan struct{})
+	t := time.AfterFunc(max, func() {
+		defer close(told)
+		s.health.set(cause, HealthReadOnly, reason, max)
+	})
+	return func() {
+		if !t.Stop() {
+			<-told
+			s.health.clear(cause)
+		}
+	}
 }
 
 // nextRecords takes whole groups below the durable mark.
@@ -102,8 +126,8 @@ func (s *Store) applyFailed(err error) {
 		return
 	}
 	if errors.Is(err, index.ErrBusy) {
-		// What that update will still do is unknown.
-		s.indexFailed("an update got no answer in time: " + err.Error())
+		// The store closes. What that update will still do is unknown.
+		s.indexFailed("an update got no answer until the store was closed: " + err.Error())
 		return
 	}
 	s.indexFailed("an update failed: " + err.Error())

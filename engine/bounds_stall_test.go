@@ -287,14 +287,14 @@ func TestManyStalledOperations(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if running := len(s.slots); running > opsMax {
+	if running := s.slots.running(); running > opsMax {
 		t.Errorf("%d operations run", running)
 	}
 	if st := fs.stalled.Load(); st > int64(s.o.ReadWorkers) {
 		t.Errorf("%d reads in the kernel, ReadWorkers is %d", st, s.o.ReadWorkers)
 	}
 	fs.release()
-	eventually(t, "all operations have ended", func() bool { return len(s.slots) == 0 })
+	eventually(t, "all operations have ended", func() bool { return s.slots.running() == 0 })
 	wantBlock(t, n, 1, 0, raceSize)
 	wantNoBuffers(t, s)
 	mustClose(t, s)

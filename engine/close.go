@@ -34,9 +34,12 @@ func (s *Store) Close(ctx context.Context) error {
 	if stopErr := s.stopBackground(ctx); stopErr != nil {
 		return fmt.Errorf("%w: %w", ErrClosing, errors.Join(err, stopErr))
 	}
+	if relErr := s.awaitRelease(ctx); relErr != nil {
+		return fmt.Errorf("%w: %w", ErrClosing, errors.Join(err, relErr))
+	}
 	s.closed = true
 	s.health.close()
-	err = errors.Join(err, s.release())
+	err = errors.Join(err, s.releaseErr)
 	s.events.add(s.o.private.now(), EventClosed, "closed")
 	s.events.close(ctx)
 	return err
@@ -66,6 +69,7 @@ func (s *Store) syncUnderWay() bool {
 func (s *Store) stopBackground(ctx context.Context) error {
 	s.stopOnce.Do(func() {
 		close(s.stop)
+		s.endLife()
 		s.stopped = make(chan struct{})
 		go func() {
 			defer close(s.stopped)
@@ -82,9 +86,28 @@ func (s *Store) stopBackground(ctx context.Context) error {
 	}
 }
 
+// awaitRelease lets go of everything, on a goroutine that this Close, or the
+// next, waits for: also the last sync of the log may hang.
+func (s *Store) awaitRelease(ctx context.Context) error {
+	s.releaseOnce.Do(func() {
+		s.released = make(chan struct{})
+		go func() {
+			defer close(s.released)
+			s.releaseErr = s.release()
+		}()
+	})
+	select {
+	case <-s.released:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // release gives up what Open took, in reverse; also after an Open that
 // failed half-way.
 func (s *Store) release() error {
+	s.endLife()
 	var errs []error
 	ctx, cancel := context.WithTimeout(context.Background(), s.o.CallTimeout)
 	defer cancel()

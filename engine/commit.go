@@ -18,35 +18,7 @@ func (p *putBatch) commit(items []*putItem) (logged []*putItem) {
 	}
 	s := p.s
 	s.o.private.points("put:before-log")
-	var dead []deadExtent
-	s.mu.Lock()
-	ok := make([]*putItem, 0, len(items))
-	for _, it := range items {
-		if err := p.recheckLocked(it); err != nil {
-			dead = append(dead, deadExtent{it.rec.Entry.Home().Address, it.key, it.rec.Entry.Seq})
-			it.placed.seg.inflight--
-			it.rec = nil
-			p.fail(it, putStatus(err), "", err)
-			continue
-		}
-		ok = append(ok, it)
-	}
-	recs := make([]*record, len(ok))
-	for i, it := range ok {
-		recs[i] = it.rec
-	}
-	err := s.logLocked(recs...)
-	for _, it := range ok {
-		it.placed.seg.inflight--
-		if err == nil {
-			it.placed.seg.pending++
-			it.end = it.rec.end
-			it.placed.seg.entries = append(it.placed.seg.entries, it.placed.entry)
-			s.count.putBlocks.Add(1)
-			s.count.putBytes.Add(it.rec.Entry.RawBytes)
-		}
-	}
-	s.mu.Unlock()
+	ok, dead, err := p.logPuts(items)
 	for _, it := range items {
 		s.endGuest(&it.shared)
 	}
@@ -63,6 +35,44 @@ func (p *putBatch) commit(items []*putItem) (logged []*putItem) {
 	return ok
 }
 
+// logPuts logs the puts that still may be, as one group; dead are the extents
+// of the others, which it settles. After an error none is known to be logged.
+func (p *putBatch) logPuts(items []*putItem) (ok []*putItem, dead []deadExtent, err error) {
+	s := p.s
+	s.orderMu.Lock()
+	defer s.orderMu.Unlock()
+	ok = make([]*putItem, 0, len(items))
+	s.mu.Lock()
+	for _, it := range items {
+		if err := p.recheckLocked(it); err != nil {
+			dead = append(dead, deadExtent{it.rec.Entry.Home().Address, it.key, it.rec.Entry.Seq})
+			it.placed.seg.inflight--
+			it.rec = nil
+			p.fail(it, putStatus(err), "", err)
+			continue
+		}
+		ok = append(ok, it)
+	}
+	s.mu.Unlock()
+	recs := make([]*record, len(ok))
+	for i, it := range ok {
+		recs[i] = it.rec
+	}
+	err = s.logInOrder(recs, func(logged bool) {
+		for _, it := range ok {
+			it.placed.seg.inflight--
+			if logged {
+				it.placed.seg.pending++
+				it.end = it.rec.end
+				it.placed.seg.entries = append(it.placed.seg.entries, it.placed.entry)
+				s.count.putBlocks.Add(1)
+				s.count.putBytes.Add(it.rec.Entry.RawBytes)
+			}
+		}
+	})
+	return ok, dead, err
+}
+
 // recheckLocked tests at log time what may have changed since the put began.
 func (p *putBatch) recheckLocked(it *putItem) error {
 	s := p.s
@@ -72,8 +82,9 @@ func (p *putBatch) recheckLocked(it *putItem) error {
 	if it.placed.seg.lost { // its bytes can not be made durable any more
 		return fmt.Errorf("%w: segment %d failed while the block was being written", ErrShed, it.placed.seg.id)
 	}
-	// Rule epochrecheck.
-	if !canaryLaw3Epoch && it.rec.Entry.Seq < s.floorLocked(it.key.Namespace) {
+	// Rule epochrecheck. A put that came to its number only after the floor
+	// rose is no better: its handle is of the old epoch.
+	if !canaryLaw3Epoch && (it.rec.Entry.Seq < s.floorLocked(it.key.Namespace) || p.n.staleLocked()) {
 		return &BlockError{Status: StatusStaleEpoch, Hash: []byte(it.key.Hash), Offset: -1,
 			Reason: "the epoch was bumped while the put was under way", Err: ErrEpoch}
 	}
@@ -86,26 +97,48 @@ func (p *putBatch) recheckLocked(it *putItem) error {
 	return nil
 }
 
-// logLocked appends records as one group, with write(2): from then on they
+// logInOrder appends records as one group, with write(2): from then on they
 // survive the end of the process. They enter the overlay and the applier's
-// queue in the order of the log.
-func (s *Store) logLocked(recs ...*record) error {
+// queue in the order of the log: the caller holds orderMu, and not mu, which is
+// free while the device writes. then is called in the same critical section of
+// mu in which the records enter, or in which it is plain that they do not.
+//
+// After an error the records may be in the log or not; they are as those that
+// a failed sync withdraws. What was checked before under orderMu holds, but
+// for this: the store may break meanwhile.
+func (s *Store) logInOrder(recs []*record, then func(logged bool)) error {
 	if len(recs) == 0 {
 		return nil
 	}
-	if s.broken != nil {
-		return fmt.Errorf("%w: %w", ErrReadOnly, s.broken)
+	s.mu.Lock()
+	log, broken := s.log, s.broken
+	s.mu.Unlock()
+	var first, end wal.LSN
+	err := broken
+	if broken == nil {
+		data := make([][]byte, len(recs))
+		for i, r := range recs {
+			data[i] = r.encode()
+		}
+		first, end, err = log.Append(data...)
 	}
-	data := make([][]byte, len(recs))
-	for i, r := range recs {
-		data[i] = r.encode()
-	}
-	first, end, err := s.log.Append(data...)
-	if err != nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.broken != nil:
+		err = fmt.Errorf("%w: %w", ErrReadOnly, s.broken)
+	case err != nil:
 		s.breakLocked("log", err)
-		return err
+	default:
+		s.count.logBytes.Add(int64(end - first))
+		s.enterLocked(recs, first, end)
 	}
-	s.count.logBytes.Add(int64(end - first))
+	then(err == nil)
+	return err
+}
+
+// enterLocked enters a group that was logged.
+func (s *Store) enterLocked(recs []*record, first, end wal.LSN) {
 	for i, r := range recs {
 		// Within a group only the end counts: it is applied whole.
 		r.lsn, r.end = first+wal.LSN(i), end
@@ -119,7 +152,13 @@ func (s *Store) logLocked(recs ...*record) error {
 			s.overlay.add(r.Key, overlayOp{lsn: r.lsn, seq: r.Entry.Seq})
 		}
 	}
-	return nil
+}
+
+// logOne is logInOrder for a record by itself.
+func (s *Store) logOne(r *record) error {
+	s.orderMu.Lock()
+	defer s.orderMu.Unlock()
+	return s.logInOrder([]*record{r}, func(bool) {})
 }
 
 // pendingBytes is what a record weighs against MaxPendingBytes.

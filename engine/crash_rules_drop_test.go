@@ -18,7 +18,7 @@ var putRules = []protocolRule{
 			go func() { second <- putOne(r.n, modelBlock(0, 1)) }()
 			for waiting := false; !waiting; { // until the second put has met the first
 				r.s.mu.Lock()
-				waiting = len(r.s.slots) > 1
+				waiting = r.s.slots.running() > 1
 				r.s.mu.Unlock()
 			}
 		}
@@ -52,8 +52,8 @@ var putRules = []protocolRule{
 		r.put(1, 1)
 		e := r.entry(1)
 		e.Seq += 10
+		err := r.s.logOne(&record{Kind: recordPut, Key: r.key(0), Entry: e})
 		r.s.mu.Lock()
-		err := r.s.logLocked(&record{Kind: recordPut, Key: r.key(0), Entry: e})
 		if seg := r.s.segs[e.Address.Segment]; seg != nil {
 			seg.pending++
 		}

@@ -133,9 +133,7 @@ var evictRules = []protocolRule{
 			if err != nil {
 				r.t.Error(err)
 			}
-			r.s.mu.Lock()
-			err = r.s.logLocked(&record{Kind: recordDrop, Key: r.key(0), Entry: index.Entry{Seq: old.Seq}, From: home})
-			r.s.mu.Unlock()
+			err = r.s.logOne(&record{Kind: recordDrop, Key: r.key(0), Entry: index.Entry{Seq: old.Seq}, From: home})
 			if err != nil {
 				r.t.Error(err)
 			}

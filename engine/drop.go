@@ -26,7 +26,7 @@ func (n *Namespace) Drop(ctx context.Context, hashes [][]byte) []Result {
 	for i, h := range hashes {
 		keys[i] = index.Key{Namespace: n.info.Number, Hash: string(h)}
 	}
-	err := n.s.run(ctx, func(ctx context.Context, op *operation) { n.drop(ctx, op, keys, out) })
+	err := n.s.run(ctx, n.s.slots, func(ctx context.Context, op *operation) { n.drop(ctx, op, keys, out) })
 	for i := range out {
 		if out[i].Status == statusNone {
 			st := statusOfRun(err)
@@ -121,15 +121,11 @@ func (s *Store) tryDrop(ctx context.Context, k index.Key) (wal.LSN, Status, erro
 	}
 	s.o.private.points("drop:before-log")
 	r := &record{Kind: recordDrop, Key: k, Entry: index.Entry{Seq: e.Seq}, From: home}
-	s.mu.Lock()
-	err = s.logLocked(r)
-	end := r.end
-	s.mu.Unlock()
-	if err != nil {
+	if err := s.logOne(r); err != nil {
 		return 0, StatusIOError, err
 	}
 	s.count.dropped.Add(1)
-	return end, StatusOK, nil
+	return r.end, StatusOK, nil
 }
 
 // awaitProgress waits for the next step of sync, applier or eviction.

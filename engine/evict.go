@@ -83,13 +83,7 @@ func (s *Store) evictLoop() {
 // was written. It returns false if there is none to evict. The context bounds
 // the waits; a pass that was given up is taken up again by the next.
 func (s *Store) EvictOnce(ctx context.Context) (bool, error) {
-	if err := s.begin(); err != nil {
-		return false, err
-	}
-	defer s.ops.done()
-	ctx, cancel := s.bounded(ctx)
-	defer cancel()
-	return s.evictOnce(ctx)
+	return control(ctx, s, "evict", s.evictOnce)
 }
 
 func (s *Store) evictOnce(ctx context.Context) (bool, error) {
@@ -229,18 +223,12 @@ func (s *Store) logEvict(ctx context.Context, victim *segment) error {
 			s.mu.Unlock()
 			break
 		}
-		if s.isQuietLocked(victim) {
-			err := s.logLocked(r)
-			if err == nil {
-				s.evictOpen, victim.evicted, victim.evictEnd = r.lsn, true, r.end
-			}
-			s.mu.Unlock()
-			if err != nil {
-				return err
-			}
+		s.mu.Unlock()
+		if logged, err := s.logIfQuiet(victim, r); err != nil {
+			return err
+		} else if logged {
 			break
 		}
-		s.mu.Unlock()
 		if err := s.waitFor(ctx, s.kickSync, s.syncAndApply, func() bool { return s.isQuietLocked(victim) }); err != nil {
 			return fmt.Errorf("engine: evict segment %d: %w", victim.id, err)
 		}
@@ -252,6 +240,26 @@ func (s *Store) logEvict(ctx context.Context, victim *segment) error {
 		return fmt.Errorf("engine: evict segment %d: %w", victim.id, err)
 	}
 	return nil
+}
+
+// logIfQuiet logs the EVICT if nobody is at work in the victim. From the
+// moment of the question on nobody comes to be: that the segment is evicted
+// shows before the log is written.
+func (s *Store) logIfQuiet(victim *segment, r *record) (logged bool, err error) {
+	s.orderMu.Lock()
+	defer s.orderMu.Unlock()
+	s.mu.Lock()
+	if victim.evicted = s.isQuietLocked(victim); !victim.evicted {
+		s.mu.Unlock()
+		return false, nil
+	}
+	s.mu.Unlock()
+	err = s.logInOrder([]*record{r}, func(logged bool) {
+		if victim.evicted = logged; logged {
+			s.evictOpen, victim.evictEnd = r.lsn, r.end
+		}
+	})
+	return err == nil, err
 }
 
 // isQuietLocked: nobody writes to the segment's sidecar, and no record that
@@ -401,23 +409,35 @@ func (s *Store) appendMoved(ctx context.Context, img *image) (placed, error) {
 func (s *Store) logMove(k index.KeyEntry, from disk.Address, place placed) error {
 	s.o.private.points("move:copied")
 	r := &record{Kind: recordMove, Key: k.Key, From: from, Entry: index.Entry{Extent: place.extent, Seq: k.Seq}}
-	s.mu.Lock()
-	err := fmt.Errorf("%w: segment %d failed while a block was moved into it", ErrShed, place.seg.id)
-	if !place.seg.lost {
-		err = s.logLocked(r)
-	}
-	place.seg.inflight--
-	if err == nil {
-		place.seg.pending++
-		place.seg.entries = append(place.seg.entries, place.entry)
-	}
-	s.mu.Unlock()
-	if err != nil {
+	if err := s.enterMove(r, place); err != nil {
 		return err
 	}
 	s.count.movedBlocks.Add(1)
 	s.count.movedBytes.Add(place.extent.Bytes())
 	return nil
+}
+
+// enterMove logs a move, unless the segment that it went into has failed.
+func (s *Store) enterMove(r *record, place placed) error {
+	s.orderMu.Lock()
+	defer s.orderMu.Unlock()
+	seg := place.seg
+	s.mu.Lock()
+	lost := seg.lost
+	if lost {
+		seg.inflight--
+	}
+	s.mu.Unlock()
+	if lost {
+		return fmt.Errorf("%w: segment %d failed while a block was moved into it", ErrShed, seg.id)
+	}
+	return s.logInOrder([]*record{r}, func(logged bool) {
+		seg.inflight--
+		if logged {
+			seg.pending++
+			seg.entries = append(seg.entries, place.entry)
+		}
+	})
 }
 
 // relaid returns an image whose header has the size that its key needs: a

@@ -494,7 +494,7 @@ func TestEndedContextReadsNothing(t *testing.T) {
 	}
 	held.open()
 	wantNoBuffers(t, s)
-	eventually(t, "the work has ended", func() bool { return len(s.slots) == 0 })
+	eventually(t, "the work has ended", func() bool { return s.slots.running() == 0 })
 	if got := first.reads.Load(); got >= blocks {
 		t.Errorf("%d blocks were read for a caller who had left", got)
 	}

@@ -24,11 +24,14 @@ import (
 func (n *Namespace) Get(ctx context.Context, blocks []GetBlock, o GetOptions) []GetResult {
 	out := make([]GetResult, len(blocks))
 	g := &getBatch{n: n, s: n.s, o: o, blocks: blocks, out: out}
-	err := n.s.run(ctx, g.run)
+	err := n.s.run(ctx, n.s.slots, g.run)
 	for i := range out {
 		r := &out[i]
 		if r.Status == statusNone {
 			st := statusOfRun(err)
+			if st == StatusShed {
+				st = StatusMiss
+			}
 			r.Status, r.Err = st, &BlockError{Status: st, Hash: blocks[i].Hash, Offset: -1, Err: err}
 		}
 		n.s.count.get(r.Status)

@@ -117,7 +117,7 @@ func (n *Namespace) keys(hashes [][]byte) ([]index.Key, error) {
 func (n *Namespace) ask(ctx context.Context, keys []index.Key, stopAtMiss bool) ([]lookupResult, error) {
 	var found []lookupResult
 	var failed error
-	err := n.s.run(ctx, func(ctx context.Context, op *operation) {
+	err := n.s.run(ctx, n.s.asks, func(ctx context.Context, op *operation) {
 		err := n.s.readable(n)
 		var got []lookupResult
 		if err == nil {
@@ -150,7 +150,7 @@ func (s *Store) readable(n *Namespace) error {
 // askStatus is the status of blocks that ask could not look up.
 func askStatus(err error) Status {
 	switch st := statusOfRun(err); {
-	case st != StatusIOError:
+	case st != StatusIOError && st != StatusShed:
 		return st
 	case errors.Is(err, ErrEpoch):
 		return StatusStaleEpoch

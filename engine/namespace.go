@@ -70,27 +70,41 @@ func (n *Namespace) Differences() []layout.Difference { return n.diffs }
 func (n *Namespace) Warnings() []string { return n.warn }
 
 // Namespace opens the namespace of a layout and a tenant, and makes it if it
-// is new. A new one is durable when Namespace returns. The context bounds
-// nothing that takes long; it is checked at the start.
+// is new. A new one is durable when Namespace returns. When the context ends
+// first, it may be made later or not: ask again.
 func (s *Store) Namespace(ctx context.Context, l Layout, tenant string, o NamespaceOptions) (*Namespace, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := s.begin(); err != nil {
-		return nil, err
-	}
-	defer s.ops.done()
 	if err := l.Validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if err := o.checkCompression(); err != nil {
 		return nil, err
 	}
-	if m, ok := s.meta.Lookup(tenant, l.Fingerprint()); ok {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.handleLocked(m, newCompressor(o)).marked(o)
+	if n, err := s.knownNamespace(l, tenant, o); n != nil || err != nil {
+		return n, err
 	}
+	l = l.Clone() // the caller may leave
+	return control(ctx, s, "open namespace", func(context.Context) (*Namespace, error) { return s.namespace(l, tenant, o) })
+}
+
+// knownNamespace opens a namespace that is there, which asks no device.
+func (s *Store) knownNamespace(l Layout, tenant string, o NamespaceOptions) (*Namespace, error) {
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	defer s.ops.done()
+	m, ok := s.meta.Lookup(tenant, l.Fingerprint())
+	if !ok {
+		return nil, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.handleLocked(m, newCompressor(o)).marked(o)
+}
+
+func (s *Store) namespace(l Layout, tenant string, o NamespaceOptions) (*Namespace, error) {
 	near, found := s.nearest(l, tenant)
 	if found && o.RequireMatch {
 		return nil, &LayoutMismatchError{Tenant: tenant, Differences: near}
@@ -178,45 +192,52 @@ func (s *Store) noteNear(n *Namespace, tenant string) {
 func (n *Namespace) stale() bool {
 	n.s.mu.Lock()
 	defer n.s.mu.Unlock()
+	return n.staleLocked()
+}
+
+func (n *Namespace) staleLocked() bool {
 	sp := n.s.spaces[n.info.Number]
 	return sp == nil || sp.Epoch != n.info.Epoch
 }
 
 // BumpEpoch makes all blocks of the namespace invisible at once and first to
 // go: the weights were swapped. It is durable when it returns, and gives a
-// handle of the new epoch; handles opened before answer StaleEpoch. The
-// context is checked at the start only.
+// handle of the new epoch; handles opened before answer StaleEpoch. When the
+// context ends first, the epoch may move on later or not: a further BumpEpoch
+// by the same handle answers ErrEpoch if it has.
 func (n *Namespace) BumpEpoch(ctx context.Context) (*Namespace, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	return control(ctx, n.s, "bump epoch", func(context.Context) (*Namespace, error) { return n.bumpEpoch() })
+}
+
+// bumpEpoch raises the floor durably before it is visible. No record is logged
+// meanwhile, so every put that is logged later is checked against it.
+func (n *Namespace) bumpEpoch() (*Namespace, error) {
 	s := n.s
-	if err := s.begin(); err != nil {
-		return nil, err
-	}
-	defer s.ops.done()
 	if err := s.writable(); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sp := s.spaces[n.info.Number]
-	if sp == nil || sp.Epoch != n.info.Epoch {
+	s.orderMu.Lock()
+	defer s.orderMu.Unlock()
+	if n.stale() {
 		return nil, ErrEpoch
 	}
-	floor, err := s.nextSeqLocked()
+	floor, err := s.nextSequences(1)
 	if err != nil {
 		return nil, fmt.Errorf("engine: bump epoch: %w", err)
 	}
-	// Raised durably before it is visible; every put that is logged from here
-	// on is checked against it.
 	m, err := s.meta.RaiseFloor(n.info.Number, floor)
 	if err != nil {
 		return nil, fmt.Errorf("engine: bump epoch: %w", err)
 	}
-	sp.Namespace = m
+	s.mu.Lock()
+	s.spaces[m.Number].Namespace = m
+	handle := s.handleLocked(m, n.compress)
+	s.mu.Unlock()
 	s.events.add(s.o.private.now(), EventEpoch, fmt.Sprintf("namespace %d: epoch %d, floor %d", m.Number, m.Epoch, m.Floor))
-	return s.handleLocked(m, n.compress), nil
+	return handle, nil
 }
 
 // fieldRootHash is how layout.Diff names the hash scheme's root.

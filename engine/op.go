@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 )
 
@@ -14,8 +16,9 @@ import (
 // its own. Who is inside must not enter again: a caller that is leaving holds
 // the door until all are out.
 type operation struct {
-	mu   sync.RWMutex
-	left bool
+	mu    sync.RWMutex
+	left  bool
+	ended bool
 }
 
 // enter begins to touch the caller's memory or results. It returns false if
@@ -32,11 +35,27 @@ func (op *operation) enter() bool {
 func (op *operation) exit() { op.mu.RUnlock() }
 
 // leave waits until the work is not inside: for a copy, or where the caller
-// agreed to wait for the device (GetOptions.WaitForDevice), for its reads.
-func (op *operation) leave() {
+// agreed to wait for the device (GetOptions.WaitForDevice), for its reads. The
+// lane is told of work that then runs on.
+func (op *operation) leave(in *lane) {
 	op.mu.Lock()
 	op.left = true
+	hangs := !op.ended
 	op.mu.Unlock()
+	if hangs {
+		in.count(1)
+	}
+}
+
+// end is called when the work has ended.
+func (op *operation) end(in *lane) {
+	op.mu.Lock()
+	op.ended = true
+	left := op.left
+	op.mu.Unlock()
+	if left {
+		in.count(-1)
+	}
 }
 
 // opCounter counts operations running, for Close.
@@ -95,20 +114,18 @@ func (s *Store) begin() error {
 	return nil
 }
 
-// run does work on a goroutine of the store and waits for it, or for ctx. If
-// it returns an error the work was not begun (ErrClosed) or was left behind
-// (errLeft); in the latter case results touched under enter are settled.
-func (s *Store) run(ctx context.Context, work func(ctx context.Context, op *operation)) error {
+// run does work on a goroutine of the store, in a lane, and waits for it, or
+// for ctx. If it returns an error the work was not begun (ErrClosed, ErrShed)
+// or was left behind (errLeft); in the latter case results touched under enter
+// are settled.
+func (s *Store) run(ctx context.Context, in *lane, work func(ctx context.Context, op *operation)) error {
 	ctx, cancel := s.bounded(ctx)
 	if err := s.begin(); err != nil {
 		cancel()
 		return err
 	}
-	select {
-	case s.slots <- struct{}{}:
-	case <-ctx.Done():
+	if err := in.enter(ctx); err != nil {
 		s.ops.done()
-		err := errLeft{ctx.Err()}
 		cancel()
 		return err
 	}
@@ -116,7 +133,8 @@ func (s *Store) run(ctx context.Context, work func(ctx context.Context, op *oper
 	finished := make(chan struct{})
 	go func() {
 		defer s.ops.done()
-		defer func() { <-s.slots }()
+		defer in.leave()
+		defer op.end(in)
 		defer close(finished)
 		work(ctx, op)
 	}()
@@ -128,8 +146,29 @@ func (s *Store) run(ctx context.Context, work func(ctx context.Context, op *oper
 	}
 	// Results that were settled stand; what the work came to after this is
 	// not seen any more, also if it has ended by now.
-	op.leave()
+	op.leave(in)
 	return errLeft{ctx.Err()}
+}
+
+// control does the work of an operator's call in the lane for such. A caller
+// whose context ends leaves it behind; the error then wraps that of ctx.
+func control[T any](ctx context.Context, s *Store, what string, work func(context.Context) (T, error)) (T, error) {
+	var out T
+	var failed error
+	err := s.run(ctx, s.controls, func(ctx context.Context, op *operation) {
+		v, err := work(ctx)
+		if op.enter() {
+			out, failed = v, err
+			op.exit()
+		}
+	})
+	if err != nil && !errors.Is(err, ErrClosed) {
+		err = fmt.Errorf("engine: %s: %w", what, err)
+	}
+	if err == nil {
+		err = failed
+	}
+	return out, err
 }
 
 // bounded gives a context without deadline the default one.

@@ -24,8 +24,6 @@ const (
 	quarantineDir = "quarantine"
 	// metaAlignment is the alignment that the store's layout is made for.
 	metaAlignment = 4096
-	// opsMax bounds the puts and gets that run at a time.
-	opsMax = 256
 	// openTimeout bounds each call to the index while opening.
 	openTimeout = 10 * time.Minute
 )
@@ -59,8 +57,8 @@ func Open(dir string, o Options) (*Store, error) {
 func newStore(dir string, o Options) *Store {
 	s := &Store{
 		o: o, dir: dir,
-		slots: make(chan struct{}, opsMax), builders: make(chan struct{}, buildWorkers()),
-		gate: newWriteGate(o.WriteInflightBytes), queue: newSubmitQueue(o.SubmitQueue),
+		builders: make(chan struct{}, buildWorkers()),
+		gate:     newWriteGate(o.WriteInflightBytes), queue: newSubmitQueue(o.SubmitQueue),
 		events: newEventRing(o.OnEvent), overlay: newOverlay(),
 		inflight: map[index.Key]*inflightPut{}, spaces: map[uint32]*space{}, segs: map[uint64]*segment{},
 		bad: map[disk.Address]struct{}{}, spoilt: map[disk.Address]struct{}{}, moved: make(chan struct{}), live: map[uint64]int64{},
@@ -75,6 +73,9 @@ func newStore(dir string, o Options) *Store {
 	s.budget.perDay = o.WriteBudgetBytesPerDay
 	s.pool = aligned.NewPool(o.MaxInflightBytes)
 	s.movePool = aligned.NewPool(o.movePoolBytes())
+	s.life, s.endLife = context.WithCancel(context.Background())
+	s.slots = newLane(opsMax, s.deviceHangs)
+	s.asks, s.controls = newLane(asksMax, func(bool) {}), newLane(controlsMax, func(bool) {})
 	s.health.changed = func(h Health) {
 		s.event(EventHealth, "health is now %s %v", h.State, h.Reasons)
 	}

@@ -23,7 +23,7 @@ import (
 func (n *Namespace) Put(ctx context.Context, blocks []PutBlock, o PutOptions) []PutResult {
 	out := make([]PutResult, len(blocks))
 	p := &putBatch{n: n, s: n.s, o: o, blocks: blocks, out: out}
-	err := n.s.run(ctx, p.run)
+	err := n.s.run(ctx, n.s.slots, p.run)
 	for i := range out {
 		r := &out[i]
 		if r.Status == statusNone {
@@ -41,6 +41,8 @@ func statusOfRun(err error) Status {
 		return StatusClosed
 	case errors.As(err, &left):
 		return StatusTimeout
+	case errors.Is(err, ErrShed):
+		return StatusShed
 	}
 	return StatusIOError
 }

@@ -94,7 +94,7 @@ func TestBuildStopsWhenTheCallerLeaves(t *testing.T) {
 	p := &putBatch{n: n, s: n.s, op: &operation{}}
 	it := &putItem{planes: []PlaneData{{Spans: [][]byte{make([]byte, 10*sums.ChunkBytes)}}}}
 	it.img = &image{ext: n.extentOf(&PutBlock{Hash: make([]byte, 32)}, it.planes, 0, 0)}
-	p.op.leave()
+	p.op.leave(newLane(1, func(bool) {}))
 	if err := p.build([]*putItem{it}); err != errAbandonedPut {
 		t.Fatalf("built after the caller left: %v", err)
 	}

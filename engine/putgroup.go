@@ -121,16 +121,11 @@ func (p *putBatch) mayWrite() error {
 
 // number gives the blocks of a group their put sequences.
 func (p *putBatch) number(items []*putItem) error {
-	p.s.mu.Lock()
-	defer p.s.mu.Unlock()
-	for _, it := range items {
-		seq, err := p.s.nextSeqLocked()
-		if err != nil {
-			return err
-		}
-		it.img.ext.Seq = seq
+	first, err := p.s.nextSequences(len(items))
+	for i, it := range items {
+		it.img.ext.Seq = first + uint64(i)
 	}
-	return nil
+	return err
 }
 
 // prepareGroup fills a group's buffer and returns the blocks that are to be

@@ -90,20 +90,28 @@ func (s *Store) quarantine(k index.Key, e index.Entry, reason string) {
 	if errors.Is(err, tiers.ErrBusy) {
 		return // nothing was written; the next read will tell again
 	}
-	s.mu.Lock()
 	if err == nil {
-		s.bad[e.Address], s.spoilt[e.Address] = struct{}{}, struct{}{}
-		err = s.logLocked(&record{Kind: recordQuarantine, Key: k, Entry: e})
+		err = s.logQuarantine(&record{Kind: recordQuarantine, Key: k, Entry: e})
 	}
 	if err != nil {
+		s.mu.Lock()
 		s.breakLocked("quarantine", err)
-	}
-	s.mu.Unlock()
-	if err != nil {
+		s.mu.Unlock()
 		return
 	}
 	s.count.quarantined.Add(1)
 	s.event(EventQuarantine, "block %x in %s offset %d: %s", k.Hash, disk.SegmentName(e.Address.Segment), e.Address.Offset(), reason)
+}
+
+// logQuarantine shows the address to be bad, and then logs it: a put that is
+// logged later does not share it (rule shareguard).
+func (s *Store) logQuarantine(r *record) error {
+	s.orderMu.Lock()
+	defer s.orderMu.Unlock()
+	s.mu.Lock()
+	s.bad[r.Entry.Address], s.spoilt[r.Entry.Address] = struct{}{}, struct{}{}
+	s.mu.Unlock()
+	return s.logInOrder([]*record{r}, func(bool) {})
 }
 
 func (s *Store) knownBad(a disk.Address) bool {

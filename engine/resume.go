@@ -71,6 +71,18 @@ func (s *Store) resume(ctx context.Context) error {
 	if err := s.syncSegments(); err != nil {
 		return err
 	}
+	if err := s.changeLog(ctx); err != nil {
+		return err
+	}
+	s.health.clear("broken")
+	return nil
+}
+
+// changeLog begins a new log in the place of the old one. Who was writing to
+// that has left, and finds its record not to count.
+func (s *Store) changeLog(ctx context.Context) error {
+	s.orderMu.Lock()
+	defer s.orderMu.Unlock()
 	old, log, err := s.newLog()
 	if err != nil {
 		return err
@@ -79,7 +91,6 @@ func (s *Store) resume(ctx context.Context) error {
 		return errors.Join(err, log.Close())
 	}
 	_ = old.Close() // poisoned, most likely: its files are gone
-	s.health.clear("broken")
 	return nil
 }
 
@@ -184,7 +195,7 @@ func (s *Store) moveToLog(ctx context.Context, log *wal.Log) error {
 	if err != nil {
 		return fmt.Errorf("engine: log anew: %w", err)
 	}
-	err = s.idx.Update(ctx, s.live, func(b *index.Batch) error { return b.SetApplied(uint64(base)) })
+	err = s.updateIndex(func(b *index.Batch) error { return b.SetApplied(uint64(base)) })
 	if err == nil {
 		err = s.idx.Flush(ctx)
 	}

@@ -153,9 +153,7 @@ func (s *Store) fillProtocol(out *Stats) {
 
 func (s *Store) fillDisk(ctx context.Context, out *Stats) {
 	out.SegmentBytes = s.vol.AllocatedBytes()
-	if s.log != nil {
-		out.LogBytes = s.log.Stats().AllocatedBytes
-	}
+	out.LogBytes = s.logBytes()
 	out.IndexBytes = s.indexDiskBytes.Load()
 	out.DiskBytes = s.noteDiskBytes()
 	out.DiskBytesMax = s.count.diskBytesMax.Load()
@@ -184,10 +182,18 @@ func (s *Store) refreshIndexBytes(ctx context.Context) {
 
 // noteDiskBytes sums up what the store holds on disk and keeps the maximum.
 func (s *Store) noteDiskBytes() int64 {
-	n := s.vol.AllocatedBytes() + s.indexDiskBytes.Load() + s.count.evidenceBytes.Load() + metaReserve
-	if s.log != nil {
-		n += s.log.Stats().AllocatedBytes
-	}
+	n := s.vol.AllocatedBytes() + s.indexDiskBytes.Load() + s.count.evidenceBytes.Load() + metaReserve + s.logBytes()
 	storeMax(&s.count.diskBytesMax, n)
 	return n
+}
+
+// logBytes is what the files of the log hold.
+func (s *Store) logBytes() int64 {
+	s.mu.Lock()
+	log := s.log
+	s.mu.Unlock()
+	if log == nil { // of a store opened read-only
+		return 0
+	}
+	return log.Stats().AllocatedBytes
 }

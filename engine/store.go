@@ -38,7 +38,9 @@ type Store struct {
 	memory       memoryMap     // handed out by NewBuffer
 	movePool     *aligned.Pool // of eviction, which must not wait for puts that wait for it
 	strangeBytes int64         // of files in the directory that are not ours
-	slots        chan struct{} // operations running
+	slots        *lane         // of puts, gets and drops
+	asks         *lane         // of what needs the index alone: Match, Has, Touch
+	controls     *lane         // of Namespace, BumpEpoch, EvictOnce
 	builders     chan struct{} // copying and hashing for puts
 	gate         *writeGate
 	queue        *submitQueue
@@ -53,8 +55,16 @@ type Store struct {
 	budget writeBudget
 	storm  stormGuard
 
-	// mu guards the protocol's state below and the order of the log: a record
-	// is appended, and its effect entered here, in one critical section.
+	// orderMu is the order of the log: a record is appended, and its effect
+	// entered below, while it is held; so is an epoch floor raised. It is taken
+	// before mu, and may be held as long as the device hangs: only by who runs
+	// on a goroutine of the store.
+	orderMu sync.Mutex
+	// reserveMu lets one reservation of ids and sequences run at a time. It is
+	// held as long as that takes, too.
+	reserveMu sync.Mutex
+	// mu guards the protocol's state below. It is held for moments only, never
+	// over I/O: a device that hangs must not hold up who only asks.
 	mu           sync.Mutex
 	overlay      overlay
 	inflight     map[index.Key]*inflightPut
@@ -65,10 +75,8 @@ type Store struct {
 	applied      wal.LSN   // applied up to here
 	trimmed      wal.LSN   // the log is not needed before
 	evictOpen    wal.LSN   // an EVICT whose unlink is not durable, or 0
-	seqNext      uint64
-	seqBound     uint64
-	segIDNext    uint64
-	segIDBound   uint64
+	sequences    idRange
+	segmentIDs   idRange
 	spaces       map[uint32]*space
 	segs         map[uint64]*segment
 	active       [2]*segment               // by class
@@ -99,7 +107,12 @@ type Store struct {
 	closed         bool
 	stopOnce       sync.Once
 	stopped        chan struct{} // closed when nothing runs in the background
+	releaseOnce    sync.Once
+	released       chan struct{} // closed when releaseErr is set
+	releaseErr     error
 	stop           chan struct{}
+	life           context.Context // ends with stop
+	endLife        context.CancelFunc
 	kickSync       chan struct{}
 	kickApply      chan struct{}
 	kickEvict      chan struct{}
@@ -210,38 +223,4 @@ func (s *Store) addSpaceLocked(n meta.Namespace) *space {
 	}
 	s.spaces[n.Number] = sp
 	return sp
-}
-
-// nextSeqLocked hands out put sequences. They are reserved durably in large
-// steps, so that none is used twice whatever a crash takes (rules seqext,
-// seqtomb, seqfloor).
-func (s *Store) nextSeqLocked() (uint64, error) {
-	if s.seqNext >= s.seqBound {
-		first, bound, err := s.meta.ReserveSequences(sequenceStep)
-		if err != nil {
-			return 0, err
-		}
-		s.seqNext, s.seqBound = first, bound
-	}
-	s.seqNext++
-	return s.seqNext - 1, nil
-}
-
-const (
-	sequenceStep = 1 << 20
-	segmentStep  = 64
-)
-
-func (s *Store) nextSegmentID() (uint64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.segIDNext >= s.segIDBound {
-		first, bound, err := s.meta.ReserveSegments(segmentStep)
-		if err != nil {
-			return 0, err
-		}
-		s.segIDNext, s.segIDBound = first, bound
-	}
-	s.segIDNext++
-	return s.segIDNext - 1, nil
 }

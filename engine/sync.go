@@ -156,17 +156,17 @@ type quiet struct {
 }
 
 func (s *Store) markWhenQuiet(q *quiet, now time.Time) {
+	if !s.orderMu.TryLock() {
+		return // somebody writes to the log
+	}
+	defer s.orderMu.Unlock()
+	if !s.isQuietSince(q, now) {
+		return
+	}
+	err := s.log.AppendMark()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	end := s.log.End()
-	if s.broken != nil || s.mark != end || q.end != end {
-		*q = quiet{end: end, since: now}
-		return
-	}
-	if q.marked || now.Sub(q.since) < quietTime {
-		return
-	}
-	if err := s.log.AppendMark(); err != nil {
+	if err != nil {
 		s.breakLocked("log", err)
 		return
 	}
@@ -174,6 +174,19 @@ func (s *Store) markWhenQuiet(q *quiet, now time.Time) {
 	s.mark = s.log.End()
 	*q = quiet{end: s.mark, since: now, marked: true}
 	s.progressLocked()
+}
+
+// isQuietSince reports whether the log has been durable and at rest for long
+// enough, and not been marked since.
+func (s *Store) isQuietSince(q *quiet, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	end := s.log.End()
+	if s.broken != nil || s.mark != end || q.end != end {
+		*q = quiet{end: end, since: now}
+		return false
+	}
+	return !q.marked && now.Sub(q.since) >= quietTime
 }
 
 // Flush returns when everything put before it is durable and applied to the

@@ -73,6 +73,7 @@ type DB struct {
 	stalled   atomic.Bool
 	closing   chan struct{}
 	closeOnce sync.Once
+	flushing  chan struct{} // full while a Flush runs
 	// use is held shared by each call into Pebble, and alone by its end: an
 	// iterator of a call whose caller has left must not outlive Pebble.
 	use  sync.RWMutex
@@ -144,7 +145,7 @@ func open(ctx context.Context, o Options) (*DB, error) {
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = defaultMemTable
 	}
-	d := &DB{opts: o, closing: make(chan struct{}), fail: failure{tell: o.OnFail, now: make(chan struct{})}}
+	d := &DB{opts: o, closing: make(chan struct{}), flushing: make(chan struct{}, 1), fail: failure{tell: o.OnFail, now: make(chan struct{})}}
 	d.pool = newPool(workers, queueLength)
 	if err := d.openPebble(ctx); err != nil {
 		err = d.classify(err)
@@ -243,9 +244,25 @@ func (d *DB) MarkComplete(ctx context.Context) error {
 	return d.noteDamage(err)
 }
 
-// Flush makes everything committed so far durable.
+// Flush makes everything committed so far durable. One runs at a time: while
+// the device hangs, tries that came after it would take all workers.
 func (d *DB) Flush(ctx context.Context) error {
-	_, err := call(ctx, d, func() (struct{}, error) { return struct{}{}, d.db.Flush() })
+	select {
+	case d.flushing <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("%w: an earlier flush has not ended: %w", ErrBusy, ctx.Err())
+	case <-d.fail.now:
+		return d.fail.err()
+	case <-d.closing:
+		return ErrClosed
+	}
+	_, err := call(ctx, d, func() (struct{}, error) {
+		defer func() { <-d.flushing }()
+		return struct{}{}, d.db.Flush()
+	})
+	if errors.Is(err, errNotBegun) {
+		<-d.flushing
+	}
 	return d.noteDamage(err)
 }
 

@@ -42,12 +42,16 @@ func (p *pool) work() {
 	}
 }
 
-// call runs fn on a worker and waits for it or for the context. fn must not
-// touch memory of the caller after the context may have ended.
+// errNotBegun is an ErrBusy of a call that no worker took, nor will.
+var errNotBegun = fmt.Errorf("%w: not begun", ErrBusy)
+
+// call runs fn on a worker and waits for it or for the context; if that ends
+// before a worker has come to it, fn is not called. fn must not touch memory of
+// the caller after the context may have ended.
 func call[T any](ctx context.Context, d *DB, fn func() (T, error)) (T, error) {
 	if ctx.Err() != nil {
 		var zero T
-		return zero, fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
+		return zero, fmt.Errorf("%w: %w", errNotBegun, ctx.Err())
 	}
 	return submit(ctx, d, func() (T, error) {
 		d.use.RLock()
@@ -71,7 +75,11 @@ func submit[T any](ctx context.Context, d *DB, fn func() (T, error)) (T, error) 
 		err error
 	}
 	done := make(chan answer, 1)
+	var taken atomic.Bool // by a worker, or by the caller who gives it up
 	job := func() {
+		if taken.Swap(true) {
+			return
+		}
 		v, err := guarded(d, fn)
 		done <- answer{v, err}
 	}
@@ -86,7 +94,7 @@ func submit[T any](ctx context.Context, d *DB, fn func() (T, error)) (T, error) 
 		select {
 		case d.pool.queue <- job:
 		case <-ctx.Done():
-			return zero, fmt.Errorf("%w: queue full: %w", ErrBusy, ctx.Err())
+			return zero, fmt.Errorf("%w: queue full: %w", errNotBegun, ctx.Err())
 		case <-d.closing:
 			return zero, ErrClosed
 		}
@@ -97,6 +105,9 @@ func submit[T any](ctx context.Context, d *DB, fn func() (T, error)) (T, error) 
 	case <-ctx.Done():
 		if err := d.fail.err(); err != nil {
 			return zero, err
+		}
+		if !taken.Swap(true) {
+			return zero, fmt.Errorf("%w: %w", errNotBegun, ctx.Err())
 		}
 		return zero, fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
 	case <-d.fail.now:
