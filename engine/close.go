@@ -53,6 +53,9 @@ func (s *Store) settle(ctx context.Context) error {
 	if broken != nil || s.o.ReadOnly {
 		return nil // said in health; the next Open finds what there is
 	}
+	if s.life.Err() != nil {
+		return nil // an earlier Close gave up waiting for the applier: what it did not apply is durable in the log
+	}
 	return s.flushUpTo(ctx)
 }
 
