@@ -90,8 +90,8 @@ type stallRig struct {
 	stored  []int        // blocks whose put was OK
 	dropped map[int]bool // those that may be gone by a drop
 	next    int          // the first id that was not put
-	evicts int
-	calls  int
+	evicts  int
+	calls   int
 }
 
 func newStallRig(t *testing.T, kind vfs.OpKind, prefix string) *stallRig {
@@ -157,7 +157,9 @@ func (r *stallRig) useAll() {
 		func() { s.Events(0) },
 		func() { n.Has(withSoon(r.t), [][]byte{hashOf(0)}) },
 		func() { n.Touch(withSoon(r.t), [][]byte{hashOf(1)}) },
-		func() { _, _ = s.Namespace(withSoon(r.t), testLayout(), fmt.Sprint("tenant of ", first), NamespaceOptions{}) },
+		func() {
+			_, _ = s.Namespace(withSoon(r.t), testLayout(), fmt.Sprint("tenant of ", first), NamespaceOptions{})
+		},
 		func() { _, _ = r.other.BumpEpoch(withSoon(r.t)) },
 		func() { n.Drop(withSoon(r.t), [][]byte{hashOf(first - 1)}) },
 		func() { _ = s.Flush(withSoon(r.t)) },
