@@ -105,6 +105,7 @@ func (s *Store) afterApplyLocked(r *record) {
 	}
 	if r.Kind == recordQuarantine {
 		delete(s.bad, r.Entry.Address)
+		s.badGone++
 	}
 }
 

@@ -27,22 +27,41 @@ func (s *Store) lookupHinted(ctx context.Context, keys []index.Key, stopAtMiss b
 }
 
 func (s *Store) find(ctx context.Context, keys []index.Key, stopAtMiss bool, hint *hintTable) ([]lookupResult, error) {
+	for {
+		out, overtaken, err := s.findOnce(ctx, keys, stopAtMiss, hint)
+		if err != nil || !overtaken {
+			return out, err
+		}
+		// Each try more takes a quarantine that was applied meanwhile, and
+		// those are few: see stormGuard.
+	}
+}
+
+// findOnce is one try. It was overtaken if a quarantine came to be applied
+// meanwhile: an entry read before is of a block that is gone by now, and
+// nothing says any more that it is bad. A put would take it for stored.
+func (s *Store) findOnce(ctx context.Context, keys []index.Key, stopAtMiss bool, hint *hintTable) (out []lookupResult, overtaken bool, err error) {
 	l := search{keys: keys, out: make([]lookupResult, len(keys)), stopAtMiss: stopAtMiss}
 	s.mu.Lock()
 	l.overlay(&s.overlay)
+	gone := s.badGone
 	s.mu.Unlock()
 	l.skip(hint)
 	if len(l.ask) > 0 {
 		found, err := s.idx.Get(ctx, l.ask, stopAtMiss)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		l.take(found)
 	}
+	s.o.private.points("lookup:read")
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.badGone != gone {
+		return nil, true, nil
+	}
 	s.judgeLocked(&l)
-	return l.out, nil
+	return l.out, false, nil
 }
 
 // search is one lookup under way.

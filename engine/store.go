@@ -82,6 +82,7 @@ type Store struct {
 	active       [2]*segment               // by class
 	spare        *segment                  // the next fresh one; see prepareSpare
 	bad          map[disk.Address]struct{} // quarantine logged, not applied
+	badGone      uint64                    // how many of those were applied
 	// spoilt are addresses with a quarantine's tombstone: those last, so
 	// they are not shared even after the record is applied (rule shareguard).
 	spoilt map[disk.Address]struct{}
