@@ -12,13 +12,14 @@ import (
 // containerFS is where stores of children live: ext4, open to everybody.
 func containerFS(t *testing.T) string { return diskFS(t, "ext4", 512) }
 
-// TestSeccompRefusesUring: under a profile that refuses io_uring the store
+// TestFaultSeccompRefusesUring: under a profile that refuses io_uring the store
 // works by its other paths, and says what refused it; asking for uring is an
 // error with that reason.
-func TestSeccompRefusesUring(t *testing.T) {
+func TestFaultSeccompRefusesUring(t *testing.T) {
 	at := containerFS(t)
 	for child, errno := range map[string]string{"seccomp-eperm": "EPERM", "seccomp-enosys": "ENOSYS"} {
 		t.Run(errno, func(t *testing.T) {
+			fault := counted(t, "io_uring refused with "+errno)
 			for _, path := range choices {
 				dir := filepath.Join(at, child+string(path))
 				r := inChild(t, child, dir, path)
@@ -36,6 +37,7 @@ func TestSeccompRefusesUring(t *testing.T) {
 				if u.State != disk.PathRefused || u.Errno != errno || !strings.Contains(u.Reason, "seccomp") || r.Probe.Uring.Setup {
 					t.Errorf("%s: uring %+v", path, u)
 				}
+				fault.Fire()
 				if !r.Probe.Proven(disk.PathPread) || !r.Probe.Proven(disk.PathBuffered) || r.PathRead == string(disk.PathUring) {
 					t.Errorf("%s: %s, read by %s", path, r.Probe.Summary(), r.PathRead)
 				}
@@ -44,12 +46,13 @@ func TestSeccompRefusesUring(t *testing.T) {
 	}
 }
 
-// TestSmallLimits: with `ulimit -l 64` or `ulimit -n 64`, and without root,
+// TestFaultSmallLimits: with `ulimit -l 64` or `ulimit -n 64`, and without root,
 // the store works by every path, or says what it lacks.
-func TestSmallLimits(t *testing.T) {
+func TestFaultSmallLimits(t *testing.T) {
 	at := containerFS(t)
 	for _, child := range []string{"memlock", "nofile", "nobody"} {
 		t.Run(child, func(t *testing.T) {
+			fault := counted(t, "limits of child "+child)
 			for _, path := range choices {
 				r := inChild(t, child, filepath.Join(at, child+string(path)), path)
 				if r.PathRefused && path == engine.PathUring && strings.Contains(r.Err, "RLIMIT") {
@@ -64,6 +67,7 @@ func TestSmallLimits(t *testing.T) {
 				if child == "memlock" && limits.MemlockBytes != 64<<10 || child == "nofile" && limits.OpenFiles != 64 {
 					t.Errorf("%s: limits %+v", path, limits)
 				}
+				fault.Fire() // the child said that it lives under them
 				t.Log(r.Probe.Summary())
 			}
 		})

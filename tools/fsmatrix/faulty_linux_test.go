@@ -12,6 +12,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/sealstone/sealstone/internal/faults/faulttest"
 )
 
 // opKind is what a file system is asked to do with a file.
@@ -90,6 +92,32 @@ func mountFaulty(t *testing.T, cached bool) *faulty {
 		server.Wait()
 	})
 	return f
+}
+
+// counted announces a fault to the fault matrix. It is survived if the test
+// does not fail.
+func counted(t *testing.T, name string) *faulttest.Fault {
+	t.Helper()
+	fault := faulttest.New(t).Try(name)
+	t.Cleanup(func() {
+		if !t.Failed() {
+			fault.Survive()
+		}
+	})
+	return fault
+}
+
+// counted announces a fault that happened if this file system has answered
+// other than honestly by the end of the test.
+func (f *faulty) counted(t *testing.T, name string) {
+	t.Helper()
+	before := f.lied.Load()
+	fault := counted(t, name)
+	t.Cleanup(func() {
+		if f.lied.Load() > before {
+			fault.Fire()
+		}
+	})
 }
 
 // be sets the rule; nil is honest.

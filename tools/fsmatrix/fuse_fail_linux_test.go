@@ -104,10 +104,10 @@ func (x *fixture) recovers(t *testing.T, ctx context.Context, from, to int) {
 	}
 }
 
-// TestFuseFails: errors of the file system are statuses of the blocks that
+// TestFaultFuseFails: errors of the file system are statuses of the blocks that
 // they hit; nothing is lost that was durable, and the store goes on when they
 // end.
-func TestFuseFails(t *testing.T) {
+func TestFaultFuseFails(t *testing.T) {
 	segment := op.segment
 	for _, c := range []struct {
 		name string
@@ -129,6 +129,7 @@ func TestFuseFails(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				defer cancel()
 				x := newFixture(t, ctx, f, path)
+				f.counted(t, c.name+", path "+string(path))
 				before := f.lied.Load()
 				f.be(c.rule)
 				const some = 100

@@ -28,10 +28,10 @@ func lying(l lie, matches func(op) bool) func(op) verdict {
 	}
 }
 
-// TestFuseLiesToProbe: where bytes that go past the page cache come back
+// TestFaultFuseLiesToProbe: where bytes that go past the page cache come back
 // other than they were written, or are dropped, these paths are refused for
 // their content and the store goes through the page cache.
-func TestFuseLiesToProbe(t *testing.T) {
+func TestFaultFuseLiesToProbe(t *testing.T) {
 	rules := map[string]func(op) verdict{
 		"dropped": func(o op) verdict { return verdict{drop: o.kind == opWrite && o.direct} },
 	}
@@ -41,6 +41,7 @@ func TestFuseLiesToProbe(t *testing.T) {
 	for l, rule := range rules {
 		t.Run(l, func(t *testing.T) {
 			f := mountFaulty(t, false)
+			f.counted(t, "probe lied to: "+l)
 			f.be(rule)
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
@@ -66,9 +67,9 @@ func TestFuseLiesToProbe(t *testing.T) {
 	}
 }
 
-// TestFuseLiesLater: a file system that turns to lies after the probe serves
+// TestFaultFuseLiesLater: a file system that turns to lies after the probe serves
 // no wrong byte: blocks come by another path or not at all.
-func TestFuseLiesLater(t *testing.T) {
+func TestFaultFuseLiesLater(t *testing.T) {
 	for _, l := range lies {
 		for _, path := range choices {
 			t.Run(l.name+" "+string(path), func(t *testing.T) {
@@ -76,6 +77,7 @@ func TestFuseLiesLater(t *testing.T) {
 				defer cancel()
 				f := mountFaulty(t, false)
 				x := newFixture(t, ctx, f, path)
+				f.counted(t, l.name+" read, path "+string(path))
 				f.be(lying(l, op.segment))
 				for range 3 {
 					if ok := x.gets(t, ctx, 0, fixtureBlocks, engine.StatusOK, engine.StatusCorrupt, engine.StatusMiss, engine.StatusIOError); ok != 0 && l.whole {
@@ -99,15 +101,16 @@ func TestFuseLiesLater(t *testing.T) {
 	}
 }
 
-// TestFuseLiesToOnePath: while only reads past the page cache lie, what they
+// TestFaultFuseLiesToOnePath: while only reads past the page cache lie, what they
 // return is not served, and the buffered path serves the block.
-func TestFuseLiesToOnePath(t *testing.T) {
+func TestFaultFuseLiesToOnePath(t *testing.T) {
 	for _, l := range lies {
 		t.Run(l.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			f := mountFaulty(t, false)
 			x := newFixture(t, ctx, f, engine.PathAuto)
+			f.counted(t, l.name+" read past the page cache only")
 			f.be(lying(l, func(o op) bool { return o.direct && o.segment() }))
 			if ok := x.gets(t, ctx, 0, fixtureBlocks, engine.StatusOK); ok != fixtureBlocks {
 				t.Errorf("%d of %d blocks served", ok, fixtureBlocks)

@@ -39,16 +39,17 @@ func soon() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), 300*time.Millisecond)
 }
 
-// TestFuseStallsReads: while reads hang, gets end in a miss by their deadline,
+// TestFaultFuseStallsReads: while reads hang, gets end in a miss by their deadline,
 // their memory untouched, and Close says by its own that requests are under
 // way; it ends when they did.
-func TestFuseStallsReads(t *testing.T) {
+func TestFaultFuseStallsReads(t *testing.T) {
 	f := mountFaulty(t, false)
 	for _, path := range choices {
 		t.Run(string(path), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			x := newFixture(t, ctx, f, path)
+			f.counted(t, "reads hang, path "+string(path))
 			stall := newStalling(f, func(o op) bool { return o.kind == opRead && o.segment() })
 			defer stall.release()
 			for range 3 {
@@ -74,9 +75,9 @@ func TestFuseStallsReads(t *testing.T) {
 	}
 }
 
-// TestFuseStallsWrites: while writes or syncs hang, puts end by their deadline
+// TestFaultFuseStallsWrites: while writes or syncs hang, puts end by their deadline
 // and are wholly there later, or not at all; what was stored is served.
-func TestFuseStallsWrites(t *testing.T) {
+func TestFaultFuseStallsWrites(t *testing.T) {
 	f := mountFaulty(t, false)
 	for _, kind := range []opKind{opWrite, opSync} {
 		for _, path := range choices {
@@ -84,6 +85,7 @@ func TestFuseStallsWrites(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				defer cancel()
 				x := newFixture(t, ctx, f, path)
+				f.counted(t, string(kind)+"s hang, path "+string(path))
 				stall := newStalling(f, func(o op) bool { return o.kind == kind && o.segment() })
 				defer stall.release()
 				short, end := soon()
@@ -114,13 +116,14 @@ func TestFuseStallsWrites(t *testing.T) {
 	}
 }
 
-// TestFuseStallsProbe: a file system that hangs from the start is refused in
+// TestFaultFuseStallsProbe: a file system that hangs from the start is refused in
 // bounded time, path by path.
-func TestFuseStallsProbe(t *testing.T) {
+func TestFaultFuseStallsProbe(t *testing.T) {
 	if !full {
 		t.Skip("waits for the probe's own deadline; set SEALSTONE_FULL=1")
 	}
 	f := mountFaulty(t, false)
+	f.counted(t, "a probe's writes hang")
 	stall := newStalling(f, func(o op) bool { return o.direct && o.kind == opWrite && o.scratch() })
 	defer stall.release()
 	s, err := engine.Open(filepath.Join(f.at, "store"), options(engine.PathAuto))

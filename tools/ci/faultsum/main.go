@@ -9,12 +9,13 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/sealstone/sealstone/internal/faults"
@@ -38,13 +39,31 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "faultsum:", err)
 		return 2
 	}
-	table(stderr, records)
+	table(stderr, byTest(records))
 	return verdict(stdout, stderr, faults.Sum(records))
+}
+
+// byTest adds up what one test and its subtests did.
+func byTest(records []faults.Record) []faults.Record {
+	tests := map[string][]faults.Record{}
+	for _, r := range records {
+		name := r.Test
+		if strings.HasPrefix(name, "Test") {
+			name, _, _ = strings.Cut(name, "/")
+		}
+		tests[name] = append(tests[name], r)
+	}
+	var out []faults.Record
+	for _, name := range slices.Sorted(maps.Keys(tests)) {
+		sum := faults.Sum(tests[name])
+		sum.Test = name
+		out = append(out, sum)
+	}
+	return out
 }
 
 // table prints a line a test, in the order of their names.
 func table(w io.Writer, records []faults.Record) {
-	slices.SortStableFunc(records, func(a, b faults.Record) int { return cmp.Compare(a.Test, b.Test) })
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(out, "faults\tsurvived\tseeds\tkills\tcanaries\tcaught\t test\t")
 	for _, r := range records {

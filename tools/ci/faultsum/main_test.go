@@ -19,6 +19,8 @@ func TestRun(t *testing.T) {
 	}{
 		"all is well": {good, 0,
 			`{"faults":3,"survived":3,"wrong_bytes":0,"canaries":1,"canaries_caught":1,"seeds":2,"kills":1}` + "\n", "TestFaultA"},
+		"subtests": {strings.Replace(good, "TestFaultA", "TestFaultA/x", 1) + strings.Replace(good, "TestFaultA", "TestFaultA/y", 1), 0,
+			`{"faults":6,"survived":6,"wrong_bytes":0,"canaries":2,"canaries_caught":2,"seeds":4,"kills":2}` + "\n", "6         6      4      2         0       0        TestFaultA"},
 		"a fault was not survived": {good + `{"test":"b","faults":1}`, 1,
 			`{"faults":4,"survived":3,"wrong_bytes":0,"canaries":1,"canaries_caught":1,"seeds":2,"kills":1}` + "\n", "NOT everything"},
 		"wrong bytes":       {good + `{"test":"b","wrong_bytes":1}`, 1, "", "NOT everything"},
