@@ -3,7 +3,6 @@ package lint
 import (
 	"bytes"
 	"fmt"
-	"go/ast"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,9 +24,12 @@ var (
 // checkMentions holds that the documents speak of what is there: files that
 // exist, tests that are defined, links that resolve.
 func checkMentions(t *Tree) []Finding {
-	tests := t.testNames()
 	var found []Finding
-	err := filepath.WalkDir(t.Root, func(path string, d fs.DirEntry, err error) error {
+	tests, err := t.testNames()
+	if err != nil {
+		return []Finding{{Rule: "mentions", File: ".", Message: err.Error()}}
+	}
+	err = filepath.WalkDir(t.Root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -85,17 +87,27 @@ func exists(dir, name string) bool {
 	return err == nil
 }
 
-// testNames are the functions of all test files.
-func (t *Tree) testNames() map[string]bool {
+// testFunc is the head of a function of a test file.
+var testFunc = regexp.MustCompile(`(?m)^func (\w+)\(`)
+
+// testNames are the functions of all test files, those of modules below this
+// one included.
+func (t *Tree) testNames() (map[string]bool, error) {
 	names := map[string]bool{}
-	for _, p := range t.Packages {
-		for _, f := range p.Files {
-			for _, d := range f.AST.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok && f.Test && fn.Recv == nil {
-					names[fn.Name.Name] = true
-				}
-			}
+	err := filepath.WalkDir(t.Root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata"):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, "_test.go"):
+			return nil
 		}
-	}
-	return names
+		src, err := os.ReadFile(path)
+		for _, m := range testFunc.FindAllSubmatch(src, -1) {
+			names[string(m[1])] = true
+		}
+		return err
+	})
+	return names, err
 }
