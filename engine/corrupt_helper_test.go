@@ -420,7 +420,7 @@ func (v *victimStore) verifyFinds(t testing.TB, fs vfs.FS) (found []string) {
 
 func verifyLines(t testing.TB, fs vfs.FS) (lines []string) {
 	t.Helper()
-	r, err := verify(context.Background(), "mem", VerifyOptions{Workers: 1}, victimOptions(fs).private)
+	r, err := verify(context.Background(), "mem", VerifyOptions{Workers: 1, NoDiagnosis: true}, victimOptions(fs).private)
 	if err != nil {
 		t.Fatalf("verify: %v", err)
 	}

@@ -30,6 +30,9 @@ type VerifyOptions struct {
 	// BytesPerSecond bounds the reading of segments, by all workers together.
 	// Default 0, no bound.
 	BytesPerSecond int64
+	// NoDiagnosis leaves bad bytes unexplained: to look for a flipped bit takes
+	// up to a second of processor time a chunk, 32 times at most.
+	NoDiagnosis bool
 	// Sample has only a part of the extents read. Default all of them.
 	Sample Sample
 }
@@ -104,6 +107,9 @@ type verifier struct {
 	drops  map[index.Key]uint64
 	logged map[uint64][]index.KeyEntry
 
+	misplaced        misplaced
+	diagnoses, flips atomic.Int64 // how many were made, and how many searches for a bit
+
 	pace  *pacer
 	share uint64       // of the sample, see sample.go
 	done  atomic.Int64 // bytes gone through
@@ -134,7 +140,7 @@ func (v *verifier) run(ctx context.Context) error {
 		return err
 	}
 	v.strange()
-	return nil
+	return v.findMisplaced(ctx, segments)
 }
 
 // finish puts the report in order.

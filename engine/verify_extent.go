@@ -15,6 +15,9 @@ type fault struct {
 	kind   DamageKind // padding, unreadable, or empty: the extent itself
 	offset int64
 	reason string
+	// What to look at again to say more: the header, or the first chunks.
+	header bool
+	chunks []badChunk
 }
 
 // expected verifies an extent that must be there.
@@ -55,6 +58,7 @@ func (w *segmentWalk) expected(x *expected) {
 		d.Kind = bad.kind
 	}
 	d.Offset, d.Reason = bad.offset, bad.reason
+	d.Diagnoses = w.diagnose(x, bad)
 	w.v.out.add(d)
 }
 
@@ -97,9 +101,9 @@ func (w *segmentWalk) expectedHeader(x *expected) (*disk.Extent, *fault) {
 	var c *disk.CorruptError
 	switch {
 	case errors.As(err, &c):
-		return nil, &fault{offset: c.Offset, reason: reasonOf(c)}
+		return nil, &fault{offset: c.Offset, reason: reasonOf(c), header: true}
 	case err != nil:
-		return nil, &fault{offset: at.Offset(), reason: err.Error()}
+		return nil, &fault{offset: at.Offset(), reason: err.Error(), header: true}
 	}
 	if e.HeaderPages != x.headerPages || uint32(e.Pages()) != x.pages {
 		return nil, &fault{offset: at.Offset(), reason: fmt.Sprintf("the header says %d+%d pages, the index %d in all", e.HeaderPages, e.PayloadPages, x.pages)}
@@ -149,6 +153,9 @@ func (w *segmentWalk) payload(e *disk.Extent) *fault {
 			if first == nil {
 				first = &fault{offset: off, reason: fmt.Sprintf("chunk %d of %d: %s", c.Index, len(e.Chunks), chunkReason(err))}
 			}
+			if len(first.chunks) < maxExtentDiagnoses {
+				first.chunks = append(first.chunks, badChunk{c, off, storedSum(e, c)})
+			}
 		}
 		if padding == nil && !allZero(fill) {
 			padding = &fault{kind: DamagePadding, offset: off + int64(c.StoredLen), reason: "the fill behind a plane is not zero"}
@@ -162,6 +169,14 @@ func (w *segmentWalk) payload(e *disk.Extent) *fault {
 		return first
 	}
 	return padding
+}
+
+// storedSum is the sum that the stored bytes of a chunk should have.
+func storedSum(e *disk.Extent, c disk.StoredChunk) uint64 {
+	if entry := &e.Chunks[c.Index]; !entry.StoredRaw(e.Codec, c.RawLen) {
+		return entry.StoredSum
+	}
+	return e.Chunks[c.Index].RawSum
 }
 
 // chunk returns the stored bytes of a chunk at off in the file, and what fills

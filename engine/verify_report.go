@@ -43,6 +43,9 @@ type Damage struct {
 	Hash      string `json:"hash,omitempty"`
 	Blocks    int    `json:"blocks,omitempty"`
 	Reason    string `json:"reason"`
+	// Diagnoses say what the bad bytes look like: of the header, or of the
+	// first 16 bad chunks of an extent; of the first 4,096 in all.
+	Diagnoses []*Diagnosis `json:"diagnoses,omitempty"`
 }
 
 // String is the finding in one line.

@@ -15,6 +15,9 @@ import (
 // damageShown is how many findings the table lists; the report has them all.
 const damageShown = 20
 
+// diagnosesShown is how many bad chunks of a finding the table explains.
+const diagnosesShown = 3
+
 type verifyFlags struct {
 	out     outputFlags
 	workers int
@@ -226,6 +229,19 @@ func printDamage(w io.Writer, d engine.Damage) {
 	}
 	for _, line := range wrap(d.Reason, 77) {
 		fmt.Fprintln(w, "  "+line)
+	}
+	for i, g := range d.Diagnoses {
+		if i == diagnosesShown {
+			fmt.Fprintf(w, "  ... and %d more chunks; see the report of --json\n", len(d.Diagnoses)-i)
+			break
+		}
+		for j, line := range wrap(g.String(), 74) {
+			lead := "     "
+			if j == 0 {
+				lead = "  -> "
+			}
+			fmt.Fprintln(w, lead+line)
+		}
 	}
 }
 
