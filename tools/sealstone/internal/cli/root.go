@@ -100,6 +100,7 @@ var commands = []func(*environment) *cobra.Command{
 	newReplayChild,
 	newVerify,
 	newRebuild,
+	newCompact,
 	newInspect,
 	newProbe,
 	newBench,
