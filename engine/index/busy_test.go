@@ -131,7 +131,8 @@ func TestWriteStall(t *testing.T) {
 		if err != nil && !errors.Is(err, ErrBusy) {
 			t.Fatal(err)
 		}
-		busy = err != nil
+		// On a busy machine an update may come late for no other reason.
+		busy = err != nil && d.Stalled()
 	}
 	if !busy {
 		t.Fatal("memory without end")
