@@ -47,6 +47,7 @@ func (w *segmentWalk) expected(x *expected) {
 	w.count(x)
 	w.v.verdicts(x, w.i.ID, w.verdictOf(x, bad), disagree)
 	if bad == nil {
+		w.unindexed(x)
 		return
 	}
 	if x.kind() == DamageDead && w.tombs[x.page] == disk.TombstoneQuarantine {

@@ -109,6 +109,13 @@ func TestVerifyIndexDisagrees(t *testing.T) {
 		"a segment that is not there": {func(b *index.Batch) error {
 			return rebind(b, key(1), func(e *index.Entry) { e.Address.Segment = 77 })
 		}, "the segment's file is missing"},
+		"a key that is gone": {func(b *index.Batch) error {
+			e, _, err := b.Get(key(4))
+			if err != nil {
+				return err
+			}
+			return b.Unbind(key(4), e, 1)
+		}, "a rebuild brings it back"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fs := sound.CrashClone(vfs.CrashOptions{KeepAll: true})
@@ -121,6 +128,29 @@ func TestVerifyIndexDisagrees(t *testing.T) {
 			}
 			t.Errorf("no finding says %q: %v", c.want, r.Damage)
 		})
+	}
+}
+
+// TestVerifyIndexMark: an index that has met damage says so, and why.
+func TestVerifyIndexMark(t *testing.T) {
+	fs := verifyStore(t)
+	f, err := fs.Open(indexDir+"/"+index.DamageMark, vfs.Create|vfs.ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("a table is bad\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := mustVerify(t, fs)
+	if r.Damaged != 1 || r.Blocks != 7 || r.Index.Rebuild == "" {
+		t.Fatalf("%d blocks, %v", r.Blocks, r.Damage)
+	}
+	d := r.Damage[0]
+	if d.Kind != DamageIndex || d.File != indexDir+"/"+index.DamageMark || !strings.Contains(d.Reason, `"a table is bad"`) {
+		t.Errorf("%v", d)
 	}
 }
 

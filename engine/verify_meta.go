@@ -126,7 +126,7 @@ func (v *verifier) indexState(st *IndexState) {
 	st.Rebuild = v.rec.lost
 	switch {
 	case v.indexErr != nil && !v.indexAbsent:
-		v.out.add(Damage{Kind: DamageIndex, File: indexFileOf(v.indexErr), Offset: -1, Reason: v.indexErr.Error()})
+		v.out.add(Damage{Kind: DamageIndex, File: indexFileOf(v.indexErr), Offset: -1, Reason: v.indexErr.Error() + v.markText()})
 	case v.indexAbsent && len(v.s.segs) == 0 && len(v.rec.log.Files) == 0:
 		st.Rebuild = "" // a store that was only just made
 	case v.indexAbsent:
@@ -137,11 +137,30 @@ func (v *verifier) indexState(st *IndexState) {
 	}
 }
 
+// markText is what the mark says that the index leaves when it meets damage.
+func (v *verifier) markText() string {
+	const name, most = indexDir + "/" + index.DamageMark, 400
+	i, err := v.s.fs.Stat(name)
+	if err != nil || i.SizeBytes == 0 {
+		return ""
+	}
+	f, err := v.s.fs.Open(name, 0)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	p := make([]byte, min(most, i.SizeBytes))
+	if err := readFullAt(f, p, 0); err != nil {
+		return ""
+	}
+	return fmt.Sprintf(": %q", strings.TrimSpace(string(p)))
+}
+
 // indexFileOf finds the file that an error of the index is about, if it says.
 func indexFileOf(err error) string {
 	for _, word := range strings.FieldsFunc(err.Error(), func(r rune) bool { return r == ' ' || r == ':' || r == ',' || r == '"' }) {
 		base := path.Base(word)
-		if ext := path.Ext(base); ext == ".sst" || strings.HasPrefix(base, "MANIFEST-") || strings.HasPrefix(base, "OPTIONS-") {
+		if ext := path.Ext(base); ext == ".sst" || base == index.DamageMark || strings.HasPrefix(base, "MANIFEST-") || strings.HasPrefix(base, "OPTIONS-") {
 			return indexDir + "/" + base
 		}
 	}

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/tiers/disk"
 	"github.com/sealstone/sealstone/wal"
@@ -16,17 +18,11 @@ func (v *verifier) collectForRebuild(list []disk.SegmentInfo) {
 	if v.rec.lost == "" {
 		return
 	}
-	v.drops, v.logged = map[index.Key]uint64{}, map[uint64][]index.KeyEntry{}
+	v.collectDrops(list)
+	v.logged = map[uint64][]index.KeyEntry{}
 	unsealed := map[uint64]bool{}
 	for _, i := range list {
 		unsealed[i.ID] = !i.Sealed
-		ts, _ := v.s.vol.ReadTombstones(i.ID)
-		for _, t := range ts {
-			if t.Kind == disk.TombstoneDrop {
-				k := index.Key{Namespace: t.Namespace, Hash: string(t.Hash)}
-				v.drops[k] = max(v.drops[k], t.Seq)
-			}
-		}
 	}
 	_, _ = wal.Recover(v.s.logOptions(), 0, func(w wal.Record) error {
 		r, err := decodeRecord(w.Data)
@@ -39,6 +35,49 @@ func (v *verifier) collectForRebuild(list []disk.SegmentInfo) {
 		}
 		return nil
 	})
+}
+
+// collectDrops reads which sequences of which keys were dropped.
+func (v *verifier) collectDrops(list []disk.SegmentInfo) {
+	v.drops = map[index.Key]uint64{}
+	for _, i := range list {
+		ts, _ := v.s.vol.ReadTombstones(i.ID)
+		for _, t := range ts {
+			if t.Kind == disk.TombstoneDrop {
+				k := index.Key{Namespace: t.Namespace, Hash: string(t.Hash)}
+				v.drops[k] = max(v.drops[k], t.Seq)
+			}
+		}
+	}
+}
+
+// unindexed reports a sound extent that the index has lost: its footer lists
+// it, nothing says that it is gone, and no newer put of its key is there. A
+// rebuild would bring it back. (Only footers are held against the index: they
+// are written when all records of their extents are applied.)
+func (w *segmentWalk) unindexed(x *expected) {
+	v, f := w.v, x.footer
+	if v.rec.lost != "" || x.kind() != DamageDead || f == nil || f.Kind != disk.KindFull || slices.Contains(v.rec.evicts, w.i.ID) {
+		return
+	}
+	if _, dead := w.tombs[x.page]; dead || w.sidecarErr != nil {
+		return
+	}
+	v.once.Do(func() { v.collectDrops(v.s.vol.Segments()) })
+	k := index.KeyEntry{Key: index.Key{Namespace: f.Namespace, Hash: string(f.Hash)}, Entry: index.Entry{Seq: f.Seq}}
+	if v.gone(k) {
+		return
+	}
+	ctx, cancel := openContext()
+	defer cancel()
+	e, err := v.entry(ctx, k.Key)
+	if err != nil || e != nil && e.Seq >= f.Seq {
+		return // errors of the index are reported where it is read as a whole
+	}
+	d := x.damage(DamageIndex, w.i.ID)
+	d.Offset = int64(x.page) * disk.PageBytes
+	d.Reason = "the extent is whole, and neither tombstone nor log says that it is gone, but the index does not have it: a get is a miss, a rebuild brings it back"
+	v.out.add(d)
 }
 
 // gone reports whether a rebuild would leave a key out.

@@ -11,10 +11,10 @@ import (
 	"github.com/sealstone/sealstone/internal/vfs"
 )
 
-// damageMark is a file in the index' directory that says that damage was met
+// DamageMark is a file in the index' directory that says that damage was met
 // while running. Pebble looks at little of an index when it opens it: without
 // the mark, the next Open would find nothing wrong and meet it again.
-const damageMark = "DAMAGED"
+const DamageMark = "DAMAGED"
 
 // isDamage reports whether an error of Pebble or of a record says so.
 func isDamage(err error) bool {
@@ -45,7 +45,7 @@ func (d *DB) setDamaged(reason string) {
 }
 
 func writeMark(fs vfs.FS, dir, reason string) (err error) {
-	f, err := fs.Open(path.Join(dir, damageMark), vfs.Create|vfs.ReadWrite|vfs.Trunc)
+	f, err := fs.Open(path.Join(dir, DamageMark), vfs.Create|vfs.ReadWrite|vfs.Trunc)
 	if err != nil {
 		return err
 	}
@@ -74,12 +74,12 @@ func (d *DB) waitMark(ctx context.Context) {
 
 // checkMark is an error if an earlier run left the mark.
 func checkMark(o Options) error {
-	_, err := o.FS.Stat(path.Join(o.Dir, damageMark))
+	_, err := o.FS.Stat(path.Join(o.Dir, DamageMark))
 	switch {
 	case err == nil:
-		return fmt.Errorf("%w: damage was met before, see %s", ErrDamaged, path.Join(o.Dir, damageMark))
+		return fmt.Errorf("%w: damage was met before, see %s", ErrDamaged, path.Join(o.Dir, DamageMark))
 	case vfs.IsNotExist(err):
 		return nil
 	}
-	return fmt.Errorf("index: stat %s: %w", damageMark, err)
+	return fmt.Errorf("index: stat %s: %w", DamageMark, err)
 }

@@ -43,7 +43,7 @@ func TestDamageIsRemembered(t *testing.T) {
 			t.Errorf("a read-only index left a mark: %v", err)
 		case readOnly:
 			mustClose(t, d)
-		case !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), damageMark):
+		case !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), DamageMark):
 			t.Errorf("open after damage: %v", err)
 		}
 	}
