@@ -64,7 +64,11 @@ func (w *window) bytes(off int64, n int) ([]byte, error) {
 	}
 	w.last = off + int64(n)
 	if off < w.from || off+int64(n) > w.to {
-		if err := w.load(off, int(min(int64(ahead), w.sizeBytes-off))); err != nil {
+		err := w.load(off, int(min(int64(ahead), w.sizeBytes-off)))
+		if err != nil && ahead > n { // a sector behind what is asked for may be lost
+			err = w.load(off, n)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -113,6 +113,9 @@ type SegmentInfo struct {
 	// HeaderErr says why the header page is not a valid one of this segment.
 	// Extents may be readable all the same.
 	HeaderErr error
+	// TrailerErr says why it is unknown whether the segment is sealed: its last
+	// page can not be read. Until it can, nothing is written to the file.
+	TrailerErr error
 }
 
 // Volume is the set of segment files of one store, under segments/. It is

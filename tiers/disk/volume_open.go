@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"sync"
@@ -103,7 +104,11 @@ func (v *Volume) list() (orphans []uint64, err error) {
 	}
 	for _, hh := range dirs {
 		name := path.Join(segmentsDir, hh)
-		if info, err := v.o.FS.Stat(name); err != nil || !info.IsDir || !isDirName(hh) {
+		info, err := v.o.FS.Stat(name)
+		if err != nil && !vfs.IsNotExist(err) {
+			return nil, err // what is in there is unknown, not absent
+		}
+		if err != nil || !info.IsDir || !isDirName(hh) {
 			v.strange = append(v.strange, name)
 			continue
 		}
@@ -127,6 +132,11 @@ func (v *Volume) listDir(hh string) (orphans []uint64, err error) {
 		id, sidecar, ok := parseName(hh, name)
 		full := path.Join(dir, name)
 		info, err := v.o.FS.Stat(full)
+		if err != nil && !vfs.IsNotExist(err) {
+			// Taken for absent, the segment's blocks would be given up, and its
+			// sidecar removed.
+			return nil, err
+		}
 		if !ok || err != nil || !info.IsRegular {
 			v.strange = append(v.strange, full)
 			continue
@@ -227,11 +237,12 @@ func (v *Volume) inspect(s *segment) {
 	f, err := v.o.FS.Open(SegmentName(s.id), 0)
 	if err != nil {
 		s.info.HeaderErr = fmt.Errorf("disk: open segment %016x: %w", s.id, err)
+		s.info.TrailerErr = s.info.HeaderErr
 		return
 	}
 	page := make([]byte, PageBytes)
 	s.info.Class, s.info.HeaderErr = v.readHeader(f, s.id, page)
-	s.info.Sealed = v.hasTrailer(f, s.id, s.info.SizeBytes, page)
+	s.info.Sealed, s.info.TrailerErr = v.hasTrailer(f, s.id, s.info.SizeBytes, page)
 	s.foreign = v.isForeign(f, s)
 	_ = f.Close() // nothing was written
 }
@@ -252,16 +263,20 @@ func (v *Volume) readHeader(f vfs.File, id uint64, page []byte) (uint8, error) {
 	return h.Class, nil
 }
 
-// hasTrailer reports whether the last page of the file is a valid trailer.
-func (v *Volume) hasTrailer(f vfs.File, id uint64, sizeBytes int64, page []byte) bool {
+// hasTrailer reports whether the last page of the file is a valid trailer. An
+// error says that the page could not be read.
+func (v *Volume) hasTrailer(f vfs.File, id uint64, sizeBytes int64, page []byte) (bool, error) {
 	if sizeBytes < 2*PageBytes || sizeBytes%PageBytes != 0 {
-		return false
+		return false, nil
 	}
-	if readFull(f, [][]byte{page}, sizeBytes-PageBytes, PageBytes, false) != nil {
-		return false
+	at := sizeBytes - PageBytes
+	if err := readFull(f, [][]byte{page}, at, PageBytes, false); errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, nil
+	} else if err != nil {
+		return false, fmt.Errorf("disk: read the last page of %s (offset %d): %w", SegmentName(id), at, err)
 	}
 	_, _, err := v.trailer(page, id, sizeBytes)
-	return err == nil
+	return err == nil, nil
 }
 
 // removeOrphans removes sidecars whose segment is gone. The removal of the

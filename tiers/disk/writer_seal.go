@@ -239,6 +239,8 @@ func (v *Volume) sealable(id uint64) (*segment, error) {
 		return nil, invalidf("it is sealed")
 	case errors.Is(s.info.HeaderErr, ErrUnsupported):
 		return nil, s.info.HeaderErr
+	case s.info.TrailerErr != nil:
+		return nil, s.info.TrailerErr
 	}
 	return s, nil
 }
