@@ -53,7 +53,7 @@ var children = map[string]func() error{
 	"manifest sync":     func() error { return fatal(vfs.OpSync, "MANIFEST", syscall.EIO) },
 	"manifest write":    func() error { return fatal(vfs.OpWrite, "MANIFEST", syscall.EIO) },
 	"manifest full":     func() error { return fatal(vfs.OpWrite, "MANIFEST", syscall.ENOSPC) },
-	"directory sync":    func() error { return trouble(vfs.OpSyncDir, "index", syscall.EIO) },
+	"directory sync":    func() error { return fatal(vfs.OpSyncDir, "index", syscall.EIO) },
 	"table sync":        func() error { return trouble(vfs.OpSync, ".sst", syscall.EIO) },
 	"table full":        func() error { return trouble(vfs.OpWrite, ".sst", syscall.ENOSPC) },
 	"table creation":    func() error { return trouble(vfs.OpCreate, ".sst", syscall.EIO) },

@@ -233,13 +233,13 @@ func (d *DB) checkComplete() error {
 func (d *DB) MarkComplete(ctx context.Context) error {
 	mark := append(d.opts.UUID[:], recordVersion)
 	_, err := call(ctx, d, func() (struct{}, error) {
-		if err := d.db.Flush(); err != nil {
+		if err := d.flushOrGiveUp(); err != nil {
 			return struct{}{}, err
 		}
 		if err := d.db.Set(metaComplete, mark, pebble.NoSync); err != nil {
 			return struct{}{}, err
 		}
-		return struct{}{}, d.db.Flush()
+		return struct{}{}, d.flushOrGiveUp()
 	})
 	return d.noteDamage(err)
 }
@@ -298,6 +298,11 @@ func (d *DB) applied(ctx context.Context, durable bool) (uint64, error) {
 // Err is the reason why the index failed, or nil.
 func (d *DB) Err() error { return d.fail.err() }
 
+// Damaged reports whether the index failed for a reason that a rebuild mends:
+// its files do not verify, or Pebble stumbled over them. An error of the system,
+// a full disk among them, is none.
+func (d *DB) Damaged() bool { return d.damaged.Load() || d.fail.err() != nil && !d.fail.ofSystem() }
+
 // Stalled reports whether Pebble holds writers back.
 func (d *DB) Stalled() bool { return d.stalled.Load() }
 
@@ -340,7 +345,7 @@ func (d *DB) close(ctx context.Context) error {
 			d.gone = true
 			var flushErr error
 			if !d.opts.ReadOnly {
-				flushErr = d.db.Flush()
+				flushErr = d.flushOrGiveUp()
 			}
 			return struct{}{}, errors.Join(flushErr, d.db.Close())
 		})

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/sealstone/sealstone/internal/vfs"
 )
 
 // Errors of the index.
@@ -34,15 +37,18 @@ type failure struct {
 	once   sync.Once
 	failed atomic.Bool
 	reason string // read once failed is set
+	cause  error  // likewise: what the reason was made of, or nil
 	tell   func(reason string)
 	now    chan struct{} // closed when failed
 }
 
 // set fails the index. Whoever learns of it, by set's return, err or now, does
 // so after tell has returned: a late word must not hit what replaces the index.
-func (f *failure) set(reason string) {
+func (f *failure) set(reason string) { f.setCause(reason, nil) }
+
+func (f *failure) setCause(reason string, cause error) {
 	f.once.Do(func() {
-		f.reason = reason
+		f.reason, f.cause = reason, cause
 		if f.tell != nil {
 			f.tell(reason)
 		}
@@ -55,7 +61,27 @@ func (f *failure) err() error {
 	if !f.failed.Load() {
 		return nil
 	}
+	if f.cause != nil {
+		return &failedError{f.reason, f.cause}
+	}
 	return fmt.Errorf("%w: %s", ErrFailed, f.reason)
+}
+
+// failedError is ErrFailed with the error of the system that led to it, which
+// the reason has in its words already.
+type failedError struct {
+	reason string
+	cause  error
+}
+
+func (e *failedError) Error() string   { return ErrFailed.Error() + ": " + e.reason }
+func (e *failedError) Unwrap() []error { return []error{ErrFailed, e.cause} }
+
+// ofSystem reports whether the index failed on an error of the system, such as
+// a full disk. Its files are then what they were.
+func (f *failure) ofSystem() bool {
+	var errno syscall.Errno
+	return f.failed.Load() && errors.As(f.cause, &errno) && !vfs.IsNotExist(f.cause)
 }
 
 // logger is what Pebble logs to. Pebble calls Fatalf where it can not go on
@@ -71,13 +97,22 @@ func (l logger) Fatalf(format string, args ...any) {
 	if canaryLaw5 {
 		canaryExit()
 	}
-	l.f.set("pebble: " + fmt.Sprintf(format, args...))
+	var cause error
+	for _, a := range args {
+		if err, ok := a.(error); ok && cause == nil {
+			cause = err
+		}
+	}
+	l.f.setCause("pebble: "+fmt.Sprintf(format, args...), cause)
 	select {}
 }
 
 const (
 	backoffFirst = 10 * time.Millisecond
 	backoffMax   = time.Second
+	// backgroundTriesMax is how many failures in a row, some two seconds, make
+	// background work hopeless to whoever can not wait for the device.
+	backgroundTriesMax = 8
 )
 
 // listener replaces those hooks of Pebble that end the process or spin.
@@ -108,6 +143,7 @@ func (d *DB) backgroundError(err error) {
 	d.bg.err = err
 	d.bg.backoff = min(max(2*d.bg.backoff, backoffFirst), backoffMax)
 	wait := d.bg.backoff
+	d.bg.failedLocked()
 	d.bg.mu.Unlock()
 	d.bg.count.Add(1)
 	if isDamage(err) {
@@ -124,7 +160,10 @@ func (d *DB) backgroundError(err error) {
 func (d *DB) backgroundOK() {
 	d.bg.mu.Lock()
 	defer d.bg.mu.Unlock()
-	d.bg.err, d.bg.backoff = nil, 0
+	if d.bg.streak >= backgroundTriesMax {
+		d.bg.given = nil // closed; another wait begins anew
+	}
+	d.bg.err, d.bg.backoff, d.bg.streak = nil, 0, 0
 }
 
 // Trouble is the last error of Pebble's background work that has not been
@@ -139,5 +178,41 @@ type background struct {
 	mu      sync.Mutex
 	err     error
 	backoff time.Duration
+	streak  int           // failures in a row
+	given   chan struct{} // closed when they are too many; nil: nobody waits
 	count   atomic.Uint64
+}
+
+func (b *background) failedLocked() {
+	if b.streak++; b.streak == backgroundTriesMax && b.given != nil {
+		close(b.given)
+	}
+}
+
+// hopeless is closed once background work has failed too often in a row.
+func (b *background) hopeless() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.given == nil {
+		b.given = make(chan struct{})
+		if b.streak >= backgroundTriesMax {
+			close(b.given)
+		}
+	}
+	return b.given
+}
+
+// flushOrGiveUp is a flush for Open and Close, whose callers wait: Pebble tries
+// one that fails for ever. What is not flushed is in the log.
+func (d *DB) flushOrGiveUp() error {
+	done, err := d.db.AsyncFlush()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-done:
+		return nil
+	case <-d.bg.hopeless():
+		return fmt.Errorf("index: flush failed %d times: %w", backgroundTriesMax, d.Trouble())
+	}
 }

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path"
@@ -59,7 +60,7 @@ func (p pebbleFS) OpenDir(name string) (pvfs.File, error) {
 	if _, err := p.fs.Stat(clean(name)); err != nil {
 		return nil, err
 	}
-	return &pebbleDir{fs: p.fs, name: clean(name)}, nil
+	return &pebbleDir{fs: p.fs, name: clean(name), fail: p.fail}, nil
 }
 
 func (p pebbleFS) ReuseForWrite(oldName, newName string, c pvfs.DiskWriteCategory) (pvfs.File, error) {
@@ -184,10 +185,22 @@ func (p *pebbleFile) Fd() uintptr                 { return p.f.Fd() }
 type pebbleDir struct {
 	fs   vfs.FS
 	name string
+	fail *failure
 }
 
-func (d *pebbleDir) Close() error                       { return nil }
-func (d *pebbleDir) Sync() error                        { return d.fs.SyncDir(d.name) }
+func (d *pebbleDir) Close() error { return nil }
+
+// Sync never returns an error to Pebble, which panics on one where it moves a
+// marker, on a goroutine of its own, and tries again elsewhere: what a failed
+// sync left of the names is unknown. The index fails and the goroutine is
+// parked, as in Fatalf.
+func (d *pebbleDir) Sync() error {
+	if err := d.fs.SyncDir(d.name); err != nil {
+		d.fail.setCause(fmt.Sprintf("pebble: sync of %s/: %v", d.name, err), err)
+		select {}
+	}
+	return nil
+}
 func (d *pebbleDir) SyncTo(int64) (bool, error)         { return true, d.Sync() }
 func (d *pebbleDir) SyncData() error                    { return d.Sync() }
 func (d *pebbleDir) Read([]byte) (int, error)           { return 0, os.ErrInvalid }
