@@ -121,7 +121,7 @@ func (g *getBatch) sift(found []lookupResult) []*want {
 func (g *getBatch) isAbsent(w *want) bool {
 	switch {
 	case w.found.bad:
-		g.fail(w, StatusCorrupt, "found bad before, quarantined", nil, false)
+		g.failAt(w, StatusCorrupt, "found bad before, quarantined", nil, false)
 	case !w.found.ok:
 		g.fail(w, StatusMiss, "", nil, false)
 	}
@@ -151,6 +151,12 @@ func (g *getBatch) fail(w *want, st Status, reason string, err error, inside boo
 	g.settle(w, GetResult{Status: be.Status, Err: be}, inside)
 }
 
+// failAt is fail for what lies on disk.
+func (g *getBatch) failAt(w *want, st Status, reason string, err error, inside bool) {
+	at := w.found.entry.Address
+	g.fail(w, st, "", &BlockError{Status: st, File: disk.SegmentName(at.Segment), Offset: at.Offset(), Reason: reason, Err: err}, inside)
+}
+
 func (g *getBatch) failAll(st Status, reason string, err error) {
 	for i := range g.wants {
 		g.fail(&g.wants[i], st, reason, err, false)
@@ -170,7 +176,7 @@ func (g *getBatch) failed(w *want, err error, inside bool) {
 	case errors.Is(err, ErrClosed), errors.Is(err, tiers.ErrClosed):
 		g.fail(w, StatusClosed, "", err, inside)
 	default:
-		g.fail(w, StatusIOError, "the data are kept; it may be tried again", err, inside)
+		g.failAt(w, StatusIOError, "the data are kept; it may be tried again", err, inside)
 	}
 }
 

@@ -2,9 +2,12 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/sealstone/sealstone/engine/index"
+	"github.com/sealstone/sealstone/tiers/disk"
 )
 
 // forgetLost takes out of the index what it holds in segments whose files are
@@ -18,7 +21,11 @@ func (r *recovery) forgetLost() error {
 			continue
 		}
 		recs = append(recs, &record{Kind: recordEvict, Segment: id})
-		s.event(EventSegmentLost, "segment %d is gone, with %d bytes of blocks: they are misses from now on", id, bytes)
+		blocks, err := r.blocksIn(id)
+		if err != nil {
+			return err
+		}
+		s.event(EventSegmentLost, "%s is gone, with %d bytes: %s are misses from now on", disk.SegmentName(id), bytes, blocks)
 	}
 	if len(recs) == 0 {
 		return nil
@@ -32,4 +39,27 @@ func (r *recovery) forgetLost() error {
 		return fmt.Errorf("engine: forget lost segments: %w", err)
 	}
 	return nil
+}
+
+// blocksIn says how many blocks of which namespaces have bytes or their own
+// header in a segment.
+func (r *recovery) blocksIn(segment uint64) (string, error) {
+	ctx, cancel := openContext()
+	defer cancel()
+	keys, err := r.s.idx.SegmentKeys(ctx, segment)
+	if err != nil {
+		return "", fmt.Errorf("engine: forget lost segments: %w", err)
+	}
+	blocks := map[uint32]map[string]bool{}
+	for _, k := range keys {
+		if blocks[k.Namespace] == nil {
+			blocks[k.Namespace] = map[string]bool{}
+		}
+		blocks[k.Namespace][k.Hash] = true
+	}
+	var parts []string
+	for _, n := range slices.Sorted(maps.Keys(blocks)) {
+		parts = append(parts, fmt.Sprintf("%d blocks of namespace %d", len(blocks[n]), n))
+	}
+	return strings.Join(parts, ", "), nil
 }

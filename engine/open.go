@@ -35,8 +35,8 @@ const (
 // until Close.
 //
 // Errors: ErrLocked (a *meta.LockedError that names the owner), ErrCapacity,
-// ErrNoStore, ErrDamaged, ErrUnsupported, ErrInvalid, ErrPathRefused, and those
-// of the file system.
+// ErrNoStore, ErrDamaged, ErrUnsupported, ErrInvalid, ErrPathRefused, ErrDevice,
+// and others of the file system.
 func Open(dir string, o Options) (*Store, error) {
 	start := time.Now()
 	o, err := o.withDefaults()
@@ -45,7 +45,7 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	s := newStore(dir, o)
 	if err := s.open(); err != nil {
-		return nil, errors.Join(err, s.release())
+		return nil, errors.Join(deviceError(err), s.release())
 	}
 	s.tellMemory()
 	s.openTime = time.Since(start)
@@ -76,7 +76,6 @@ func newStore(dir string, o Options) *Store {
 	s.life, s.endLife = context.WithCancel(context.Background())
 	s.slots = newLane(opsMax, s.deviceHangs)
 	s.asks, s.controls = newLane(asksMax, func(bool) {}), newLane(controlsMax, func(bool) {})
-	s.scrub = newScrubber(s)
 	s.health.changed = func(h Health) {
 		s.event(EventHealth, "health is now %s %v", h.State, h.Reasons)
 	}
@@ -229,7 +228,7 @@ func (s *Store) create() error {
 // ours are the names that a store has in its directory.
 var ours = []string{
 	"LOCK", meta.StoreFile, meta.StoreCopyFile, meta.NamespacesFile, meta.NamespacesCopyFile,
-	logDir, indexDir, oldIndexDir, newIndexDir, "segments", quarantineDir, probeFile, scrubFile,
+	logDir, indexDir, oldIndexDir, newIndexDir, "segments", quarantineDir, probeFile,
 	"lost+found", // of the file system, where DIR is its root
 }
 
@@ -346,8 +345,9 @@ func (s *Store) openVolume() error {
 		}
 	}
 	held, err := evidenceHeld(s.fs)
-	if err != nil {
-		return fmt.Errorf("engine: quarantine: %w", err)
+	if err != nil { // nobody needs it to serve blocks
+		held = s.room.quarantineBytes
+		s.event(EventQuarantine, "what %s/ holds can not be counted (%v): no more evidence is kept", quarantineDir, err)
 	}
 	s.count.evidenceBytes.Store(held)
 	return nil
@@ -357,12 +357,11 @@ func (s *Store) startBackground() {
 	if s.o.private.noBackground || s.o.ReadOnly {
 		return
 	}
-	s.workers.Add(5)
+	s.workers.Add(4)
 	go s.hintLoop()
 	go s.syncLoop()
 	go s.applyLoop()
 	go s.evictLoop()
-	go s.scrubLoop()
 }
 
 // openContext bounds a call to the index while opening.

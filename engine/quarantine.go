@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"sync"
 	"time"
 
@@ -66,7 +65,7 @@ func (s *Store) Resume() {
 // quarantine takes a block out that did not verify: as compare-and-swap on
 // address and put sequence, so that a late report never hits a newer block.
 func (s *Store) quarantine(k index.Key, e index.Entry, reason string) {
-	reads := s.count.getStatus[StatusOK].Load() + s.count.getStatus[StatusCorrupt].Load() + s.scrub.looked()
+	reads := s.count.getStatus[StatusOK].Load() + s.count.getStatus[StatusCorrupt].Load()
 	if !s.storm.allow(s.o.private.now(), s.count.quarantined.Load(), reads) {
 		s.health.set("storm", HealthAllMiss, "more than %d blocks in %v did not verify: the path or the device is bad; nothing is quarantined, call Resume when it is mended", stormCount, stormWindow)
 		s.event(EventQuarantineStorm, "block %x in %v did not verify (%s); too many, not quarantined", k.Hash, e.Address, reason)
@@ -163,7 +162,7 @@ func (s *Store) writeEvidence(name string, head []byte, e index.Entry) error {
 
 // evidenceHeld sums up what quarantine/ holds at Open.
 func evidenceHeld(fsys vfs.FS) (int64, error) {
-	names, err := fsys.List("quarantine")
+	names, err := fsys.List(quarantineDir)
 	if err != nil {
 		if vfs.IsNotExist(err) {
 			return 0, nil
@@ -172,9 +171,9 @@ func evidenceHeld(fsys vfs.FS) (int64, error) {
 	}
 	sum := int64(0)
 	for _, n := range names {
-		i, err := fsys.Stat("quarantine/" + n)
+		i, err := fsys.Stat(quarantineDir + "/" + n)
 		if err != nil {
-			return 0, &fs.PathError{Op: "stat", Path: "quarantine/" + n, Err: err}
+			return 0, err
 		}
 		sum += i.AllocatedBytes
 	}

@@ -47,9 +47,11 @@ func (r *recovery) fill(ctx context.Context) (*rebuilder, error) {
 		return nil, err
 	}
 	for n, i := range infos {
+		b.here = leftOutHere{}
 		if err := b.scan(ctx, i); err != nil {
 			return nil, fmt.Errorf("segment %d: %w", i.ID, err)
 		}
+		b.tellLeftOut(i.ID)
 		if s.o.Progress != nil {
 			s.o.Progress(int64(n+1)*s.room.segmentBytes, int64(len(infos))*s.room.segmentBytes)
 		}
@@ -59,9 +61,6 @@ func (r *recovery) fill(ctx context.Context) (*rebuilder, error) {
 	}
 	if err := b.flush(ctx); err != nil {
 		return nil, err
-	}
-	if n := b.left.Distrusted; n > 0 {
-		s.event(EventRebuild, "%d extents were left out of the index: the tombstones of their segments are damaged, and they may have been dropped", n)
 	}
 	return b, nil
 }
@@ -136,7 +135,8 @@ type rebuilder struct {
 	dead, quarantined map[disk.Address]bool
 	// drops names the highest sequence dropped of a key (rule tombseq).
 	drops   map[index.Key]uint64
-	damaged map[uint64]bool // segments whose sidecar does not verify
+	damaged map[uint64]error // why a segment's sidecar does not verify
+	here    leftOutHere      // of the segment that is being read
 	full    map[contentKey]index.Extent
 	aliases []aliasKey
 	batch   []index.KeyEntry
@@ -144,7 +144,7 @@ type rebuilder struct {
 
 func (b *rebuilder) readTombstones(ctx context.Context, infos []disk.SegmentInfo) error {
 	b.dead, b.quarantined = map[disk.Address]bool{}, map[disk.Address]bool{}
-	b.drops, b.damaged = map[index.Key]uint64{}, map[uint64]bool{}
+	b.drops, b.damaged = map[index.Key]uint64{}, map[uint64]error{}
 	for _, i := range infos {
 		ts, err := b.s.vol.ReadTombstones(i.ID)
 		if err != nil {
@@ -152,8 +152,7 @@ func (b *rebuilder) readTombstones(ctx context.Context, infos []disk.SegmentInfo
 				return fmt.Errorf("tombstones of segment %d: %w", i.ID, err)
 			}
 			// What it named is unknown: nothing of the segment may come back.
-			b.damaged[i.ID] = true
-			b.s.event(EventRebuild, "tombstones of segment %d are damaged, its blocks are left out: %v", i.ID, err)
+			b.damaged[i.ID] = err
 		}
 		for _, t := range ts {
 			at := disk.Address{Segment: i.ID, Page: t.Page}
@@ -166,7 +165,7 @@ func (b *rebuilder) readTombstones(ctx context.Context, infos []disk.SegmentInfo
 				b.drops[k] = max(b.drops[k], t.Seq)
 			}
 		}
-		if b.damaged[i.ID] {
+		if b.damaged[i.ID] != nil {
 			if err := b.distrust(ctx, i); err != nil {
 				return fmt.Errorf("segment %d: %w", i.ID, err)
 			}
@@ -216,8 +215,12 @@ func (b *rebuilder) each(ctx context.Context, i disk.SegmentInfo, fn func(*disk.
 		b.s.event(EventRebuild, "footer of segment %d is damaged, its extents are read: %v", i.ID, err)
 	}
 	return b.s.vol.ScanSegment(ctx, i.ID, func(e *disk.Extent, sum uint64, at disk.Address) error {
-		if b.s.vol.VerifyExtent(ctx, at, sum) != nil {
+		switch err := b.s.vol.VerifyExtent(ctx, at, sum); {
+		case deviceFailed(err):
+			return err // left out, it would be lost for good
+		case err != nil:
 			b.left.Unverified++
+			b.here.unverified(err)
 			return nil
 		}
 		entry := disk.EntryOf(e, sum)
@@ -230,8 +233,9 @@ func (b *rebuilder) add(ctx context.Context, segment uint64, f *disk.FooterEntry
 	at := disk.Address{Segment: segment, Page: f.Page}
 	b.extents++
 	switch {
-	case b.damaged[segment]:
+	case b.damaged[segment] != nil:
 		b.left.Distrusted++
+		b.here.distrusted++
 		return nil
 	case b.quarantined[at]:
 		b.left.Quarantined++

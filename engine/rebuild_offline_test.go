@@ -269,7 +269,7 @@ func TestRebuildDistrustsSidecar(t *testing.T) {
 	mustClose(t, r.s)
 	patch(t, r.mem, disk.SidecarName(at), 100, func(p []byte) { p[0] ^= 1 }, 1)
 	rep := mustRebuild(t, r.mem, modelOptions(nil))
-	if rep.LeftOut.Distrusted != 2 || rep.Blocks != 1 || len(rep.Notes) < 2 {
+	if rep.LeftOut.Distrusted != 2 || rep.Blocks != 1 || !strings.Contains(strings.Join(rep.Notes, " "), disk.SidecarName(at)+" is damaged") {
 		t.Errorf("report %+v", rep)
 	}
 	r.open()

@@ -58,7 +58,7 @@ func (s *Store) recover() error {
 		return r.readOnly()
 	}
 	err := r.settle()
-	if err != nil && r.lost == "" && s.idx.Err() != nil {
+	if err != nil && r.lost == "" && s.idx.Damaged() {
 		// Damage that only the replay or the sealing of segments met.
 		r.lose(s.idx.Err().Error())
 		s.indexForgiven()
@@ -121,7 +121,7 @@ func (r *recovery) openIndex() error {
 		s.live, err = idx.Live(ctx)
 	}
 	if err != nil {
-		if idx.Err() == nil {
+		if !idx.Damaged() {
 			return fmt.Errorf("engine: read the index: %w", err)
 		}
 		r.lost = err.Error()
@@ -230,9 +230,15 @@ func (r *recovery) replay() error {
 			}
 		}
 		r.records++
-		if d.end > r.log.Mark && !r.proven(d) {
-			s.count.unproven.Add(1)
-			return nil
+		if d.end > r.log.Mark {
+			ok, err := r.proven(d)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				s.count.unproven.Add(1)
+				return nil
+			}
 		}
 		group = append(group, d)
 		return nil
@@ -276,31 +282,40 @@ func (r *recovery) apply(recs []*record) error {
 	return s.idx.Update(ctx, s.live, func(b *index.Batch) error { return a.run(b, recs, end) })
 }
 
-// proven verifies every chunk that a record refers to.
-func (r *recovery) proven(d *record) bool {
-	switch d.Kind {
-	case recordPut:
-		if d.Entry.IsAlias() {
-			return isOf(r.verified(d.Entry.Own), d) && r.verified(d.Entry.Extent) != nil
-		}
-		return isOf(r.verified(d.Entry.Extent), d)
-	case recordMove:
-		return isOf(r.verified(d.Entry.Extent), d)
+// proven verifies every chunk that a record refers to. An error says that the
+// device did not tell: the verdict would be for good, and has to wait.
+func (r *recovery) proven(d *record) (bool, error) {
+	if d.Kind != recordPut && d.Kind != recordMove {
+		return true, nil
 	}
-	return true
+	own := d.Entry.Extent
+	if d.Entry.IsAlias() {
+		if target, err := r.verified(own); target == nil {
+			return false, err
+		}
+		own = d.Entry.Own
+	}
+	ext, err := r.verified(own)
+	return isOf(ext, d), err
+}
+
+// seemsProven is proven for whoever only looks: nothing is decided on it.
+func (r *recovery) seemsProven(d *record) bool {
+	ok, err := r.proven(d)
+	return ok && err == nil
 }
 
 // verified is the header of an extent of which every chunk verifies, or nil.
-func (r *recovery) verified(e index.Extent) *disk.Extent {
+func (r *recovery) verified(e index.Extent) (*disk.Extent, error) {
 	v, err := r.verifiers.of(r.s.vol, e.Address.Segment)
-	if err != nil {
-		return nil
+	var ext *disk.Extent
+	if err == nil {
+		ext, err = v.Verify(context.Background(), e.Address, e.HeaderSum)
 	}
-	ext, err := v.Verify(context.Background(), e.Address, e.HeaderSum)
-	if err != nil {
-		return nil
+	if deviceFailed(err) {
+		return nil, fmt.Errorf("engine: verify what the log has at %v: %w", e.Address, err)
 	}
-	return ext
+	return ext, nil
 }
 
 // isOf reports whether a header is there and of the record's key and put.
@@ -401,6 +416,9 @@ func (s *Store) referredEntries(i disk.SegmentInfo) (out []disk.FooterEntry, ref
 			}
 			seen[e.Address] = true
 			ext, err := v.Header(e.Address, e.HeaderSum)
+			if deviceFailed(err) { // left out, a later rebuild would lose it
+				return nil, 0, fmt.Errorf("engine: seal segment %d: %w", i.ID, err)
+			}
 			if err == nil && e.Address.Offset()+e.Bytes() <= i.SizeBytes {
 				out = append(out, disk.EntryOf(ext, e.HeaderSum))
 			}
