@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/sealstone/sealstone/engine/meta"
+	"github.com/sealstone/sealstone/internal/faults/faulttest"
 	"github.com/sealstone/sealstone/internal/vfs"
 	"github.com/sealstone/sealstone/tiers/disk"
 )
@@ -12,17 +14,21 @@ import (
 type region struct {
 	file     string
 	from, to int64
-	// step passes over bytes in a normal run: 1 takes all.
+	// step passes over bytes in a normal run: 1 takes all. In a full run it is
+	// divided by fullerBy: what is passed over then, payload and zeros, is
+	// taken byte by byte in TestLaw1FlipWhileRead, without an Open for each.
 	step int64
 	// lossy: any block may be lost, if it is said.
 	lossy bool
 }
 
+const fullerBy = 64
+
 // offsets are the bytes that a run takes.
 func (r region) offsets() (out []int64) {
 	step := r.step
 	if fullTests {
-		step = 1
+		step = max(step/fullerBy, 1)
 	} else if testing.Short() {
 		step = step*7 + 4
 	}
@@ -47,13 +53,17 @@ const flipErrorsMax = 5 // of one sweep: the rest would say the same
 // sweep damages each byte of the regions in a clone of its own.
 func (v *victimStore) sweep(t *testing.T, regions ...region) {
 	t.Helper()
+	tally := faulttest.New(t)
 	flips, errors := 0, 0
 	for _, r := range regions {
 		for _, off := range r.offsets() {
 			fs := v.clone()
+			fault := tally.Try(fmt.Sprintf("bit of %s at %d", r.file, off))
 			flipByte(t, fs, r.file, off)
+			fault.Fire()
 			before := fs.CrashClone(vfs.CrashOptions{KeepAll: true})
 			vd := v.examine(fs)
+			tally.WrongBytes(vd.wrongBytes)
 			flips++
 			if len(vd.status) == 0 {
 				vd.wrongf("one bad byte, and the store does not open")
@@ -68,6 +78,7 @@ func (v *victimStore) sweep(t *testing.T, regions ...region) {
 				vd.wrongf("blocks %v are lost, the byte is of %v", lost, v.ownersIn(r.file, off))
 			}
 			if len(vd.wrong) == 0 {
+				fault.Survive()
 				continue
 			}
 			t.Errorf("%s offset %d: %q, reported %q", r.file, off, vd.wrong, vd.reported)
@@ -79,6 +90,7 @@ func (v *victimStore) sweep(t *testing.T, regions ...region) {
 	if flips == 0 {
 		t.Fatal("nothing was damaged")
 	}
+	tally.Settle()
 	t.Logf("%d bytes damaged one by one", flips)
 }
 
@@ -163,10 +175,10 @@ func (v *victimStore) footerRegions(t *testing.T) []region {
 		region{file: file, from: end - 64, to: end, step: 1})
 }
 
-// TestFlipEveryByte: whichever single byte of a store is damaged, the store
+// TestFaultFlipEveryByte: whichever single byte of a store is damaged, the store
 // opens, no byte comes out wrong, no block is lost but the one whose byte it
 // was, no dropped block returns, and somebody says so.
-func TestFlipEveryByte(t *testing.T) {
+func TestFaultFlipEveryByte(t *testing.T) {
 	v := newVictim(t)
 	first, second := v.segments[0], v.segments[1]
 	for _, c := range []struct {
@@ -213,9 +225,9 @@ func TestLaw1FlipExtent(t *testing.T) {
 	}
 }
 
-// TestFlipLogAfterKill: the log still has what the index has not. A block may
+// TestFaultFlipLogAfterKill: the log still has what the index has not. A block may
 // be lost only with a word, a dropped one stays dropped.
-func TestFlipLogAfterKill(t *testing.T) {
+func TestFaultFlipLogAfterKill(t *testing.T) {
 	v := newVictim(t).killed(t)
 	regions := v.logRegions(t)
 	for i := range regions {
@@ -224,18 +236,18 @@ func TestFlipLogAfterKill(t *testing.T) {
 	v.sweep(t, thin(2, regions)...)
 }
 
-// TestFlipExtentAfterKill: what is behind the durable mark is verified before
+// TestFaultFlipExtentAfterKill: what is behind the durable mark is verified before
 // it is admitted.
-func TestFlipExtentAfterKill(t *testing.T) {
+func TestFaultFlipExtentAfterKill(t *testing.T) {
 	v := newVictim(t).killed(t)
 	newest := v.entries[14].Address.Segment
 	v.segments[1] = newest
 	v.sweep(t, thin(7, v.extentRegions(newest, 3*sparse))...)
 }
 
-// TestFlipIndexLost: the index is gone as well, and rebuilt from what is
+// TestFaultFlipIndexLost: the index is gone as well, and rebuilt from what is
 // damaged.
-func TestFlipIndexLost(t *testing.T) {
+func TestFaultFlipIndexLost(t *testing.T) {
 	v := newVictim(t).variant(t, func(fs *vfs.Mem) {
 		if err := fs.RemoveAll(indexDir); err != nil {
 			t.Fatal(err)

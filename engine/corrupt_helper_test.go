@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,6 +39,10 @@ type victimStore struct {
 	// those of damage.
 	events   map[string]int
 	verified []string
+	// verifiedNotes are the notes of Verify.
+	verifiedNotes []string
+	// past is what the directory held earlier.
+	past []*vfs.Mem
 }
 
 func victimOptions(fs vfs.FS) Options {
@@ -60,10 +65,12 @@ func newVictim(t testing.TB) *victimStore {
 	n := mustSpace(t, s)
 	v.put(t, n, victimBlock{1, 1, 0, 3}, victimBlock{2, 2, 0, 4095}, victimBlock{3, 3, 0, 9000}, victimBlock{4, 4, 0, 100000})
 	mustFlush(t, s)
+	v.past = append(v.past, v.clone())
 	v.put(t, n, victimBlock{5, 3, 0, 9000}, victimBlock{6, 6, 0, 5000}, victimBlock{9, 9, 0, 7000})
 	v.drop(t, n, 6, 9)
 	mustFlush(t, s)
 	mustClose(t, s)
+	v.past = append(v.past, v.clone())
 
 	s = mustOpen(t, victimOptions(v.fs)) // seals the first segment
 	n = mustSpace(t, s)
@@ -89,6 +96,8 @@ func (v *victimStore) setBaseline(t testing.TB) {
 	defer mustClose(t, s)
 	v.events = eventCounts(s)
 	v.verified = verifyLines(t, v.clone())
+	r := mustVerify(t, v.clone())
+	v.verifiedNotes = append(r.Notes, fmt.Sprint(r.Segments.NonzeroUnusedBytes, " bytes in unused space"))
 }
 
 func (v *victimStore) put(t testing.TB, n *Namespace, blocks ...victimBlock) {
@@ -183,6 +192,12 @@ type verdict struct {
 	status   map[int]Status
 	wrong    []string // what must never be
 	reported []string // where the damage was seen
+	// wrongBytes were served as good.
+	wrongBytes int64
+	refused    error  // by Open
+	health     Health // before Close
+	// ioErrors may be answered: the device fails.
+	ioErrors bool
 }
 
 func (v *verdict) wrongf(format string, args ...any) {
@@ -225,16 +240,35 @@ func (vd *verdict) tail(n *Namespace, b victimBlock) {
 	vd.judge(b, p, r, []byte{want[cut-1], want[b.size-1]})
 }
 
+// wrongBytes counts the bytes in which two slices of one length differ.
+func wrongBytes(got, want []byte) (n int64) {
+	for i := range got {
+		if got[i] != want[i] {
+			n++
+		}
+	}
+	return n
+}
+
 func (vd *verdict) judge(b victimBlock, p []byte, r GetResult, want []byte) {
 	switch r.Status {
 	case StatusOK:
-		if !bytes.Equal(p, want) {
-			vd.wrongf("block %d: WRONG BYTES with status OK", b.id)
+		if n := wrongBytes(p, want); n > 0 {
+			vd.wrongBytes += n
+			vd.wrongf("block %d: %d WRONG BYTES with status OK", b.id, n)
 		}
 		return
 	case StatusMiss:
 	case StatusCorrupt:
 		vd.reported = append(vd.reported, r.Err.Error())
+		if bad := (*BlockError)(nil); !errors.As(r.Err, &bad) || bad.File == "" || bad.Offset < 0 {
+			vd.wrongf("block %d: %v does not say where", b.id, r.Err)
+		}
+	case StatusIOError:
+		vd.reported = append(vd.reported, r.Err.Error())
+		if !vd.ioErrors {
+			vd.wrongf("block %d: %v for damage", b.id, r.Err)
+		}
 	default:
 		vd.wrongf("block %d: status %v (%v) for damage", b.id, r.Status, r.Err)
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sealstone/sealstone/internal/faults/faulttest"
 )
 
 // The index is Pebble's, which ends the process where it meets damage, unless
@@ -54,7 +56,7 @@ func indexChild(arg string) int {
 		return 3
 	}
 	for i, f := range job.Flips {
-		fmt.Printf("damage %s at %d\n", f.File, f.Offset) // the last line names what killed us
+		fmt.Print(damageLine(f)) // the last line names what killed us
 		work := filepath.Join(job.Dir, fmt.Sprintf("work%d", i))
 		if err := damagedCopy(filepath.Join(job.Dir, "store"), work, f); err != nil {
 			fmt.Println(err)
@@ -119,10 +121,10 @@ func readDisk(dir string) (*verdict, Health, error) {
 	return vd, h, s.Close(context.Background())
 }
 
-// TestIndexFilesDamaged: whichever byte of the index is damaged, the process
+// TestFaultIndexFiles: whichever byte of the index is damaged, the process
 // lives, no byte comes out wrong, and the index is rebuilt: at once if Open
 // meets the damage, else by the next Open.
-func TestIndexFilesDamaged(t *testing.T) {
+func TestFaultIndexFiles(t *testing.T) {
 	dir := t.TempDir()
 	store := filepath.Join(dir, "store")
 	v := &victimStore{}
@@ -166,16 +168,16 @@ func indexFileKind(name string) string {
 	return strings.Split(name, "-")[0]
 }
 
-// flipsOf takes every byte, or a sample spread over the file.
+// flipsOf takes a sample spread over the file. TestFaultMediaFlipIndex takes
+// every byte.
 func flipsOf(name string, size int64) (out []indexFlip) {
 	count := int64(24)
-	if testing.Short() {
+	if fullTests {
+		count = 300
+	} else if testing.Short() {
 		count = 5
 	}
 	step := max(size/count, 1)
-	if fullTests {
-		step = 1
-	}
 	for off := int64(0); off < size; off += step {
 		out = append(out, indexFlip{name, off + (off/step)%min(step, size-off)})
 	}
@@ -211,5 +213,18 @@ func runIndexJob(t *testing.T, job indexJob) {
 		}
 		t.Fatalf("child: %v\n… %s", err, text[max(0, len(text)-12000):])
 	}
+	// The child checked and changed each byte before it said so.
+	tally := faulttest.New(t)
+	for _, f := range job.Flips {
+		fault := tally.Try(fmt.Sprintf("bit of %s at %d", f.File, f.Offset))
+		if bytes.Contains(out, []byte(damageLine(f))) {
+			fault.Fire()
+			fault.Survive()
+		}
+	}
+	tally.Settle()
 	t.Logf("%d bytes damaged one by one", len(job.Flips))
 }
+
+// damageLine is what the child says before it opens a damaged copy.
+func damageLine(f indexFlip) string { return fmt.Sprintf("damage %s at %d\n", f.File, f.Offset) }

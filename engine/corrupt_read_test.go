@@ -3,9 +3,11 @@ package engine
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 
+	"github.com/sealstone/sealstone/internal/faults/faulttest"
 	"github.com/sealstone/sealstone/internal/vfs"
 	"github.com/sealstone/sealstone/tiers/disk"
 )
@@ -16,6 +18,8 @@ type flipReads struct {
 	file atomic.Pointer[string]
 	off  atomic.Int64
 	once atomic.Bool // strike once only
+	// struck is set when a byte was damaged.
+	struck atomic.Bool
 }
 
 func (f *flipReads) aim(file string, off int64) {
@@ -32,6 +36,7 @@ func (f *flipReads) filter(name string, off int64, p []byte) {
 		f.file.Store(nil)
 	}
 	p[at-off] ^= flipMask(at)
+	f.struck.Store(true)
 }
 
 // rangeCase is a part of block 4: its second plane has two chunks.
@@ -72,6 +77,7 @@ func getRanges(t *testing.T, n *Namespace) (ok int) {
 // check of a whole extent sees it.
 func TestLaw1FlipWhileRead(t *testing.T) {
 	v := newVictim(t)
+	tally := faulttest.New(t)
 	var flip flipReads
 	o := victimOptions(vfs.WithReadFilter(v.clone(), flip.filter))
 	o.ReadOnly = true // nothing is quarantined: each byte meets the same store
@@ -90,10 +96,15 @@ func TestLaw1FlipWhileRead(t *testing.T) {
 			{from: e.Address.Offset() + 256, to: head, step: 13},
 			{from: head, to: e.Address.Offset() + e.Bytes(), step: sparse},
 		} {
+			if fullTests {
+				r.step = 1
+			}
 			for _, off := range r.offsets() {
+				fault := tally.Try(fmt.Sprintf("bit of %s at %d while it is read", file, off))
 				flip.aim(file, off)
 				vd := &verdict{status: map[int]Status{}}
 				vd.get(n, b, false)
+				tally.WrongBytes(vd.wrongBytes)
 				ranges := len(rangeCases)
 				if b.id == 4 {
 					ranges = getRanges(t, n)
@@ -107,9 +118,14 @@ func TestLaw1FlipWhileRead(t *testing.T) {
 				if len(vd.wrong) > 0 || t.Failed() {
 					t.Fatalf("block %d, %s offset %d: %q", b.id, file, off, vd.wrong)
 				}
+				if flip.struck.Swap(false) {
+					fault.Fire()
+				}
+				fault.Survive()
 			}
 		}
 	}
+	tally.Settle()
 	flip.file.Store(nil)
 	vd := &verdict{status: map[int]Status{}}
 	v.readAll(s, vd)
@@ -118,8 +134,8 @@ func TestLaw1FlipWhileRead(t *testing.T) {
 	}
 }
 
-// TestFlipOnce: what the next read does not repeat costs a read, not a block.
-func TestFlipOnce(t *testing.T) {
+// TestFaultFlipOnce: what the next read does not repeat costs a read, not a block.
+func TestFaultFlipOnce(t *testing.T) {
 	v := newVictim(t)
 	var flip flipReads
 	s := mustOpen(t, victimOptions(vfs.WithReadFilter(v.clone(), flip.filter)))
@@ -127,16 +143,20 @@ func TestFlipOnce(t *testing.T) {
 	n := mustSpace(t, s)
 	flip.once.Store(true)
 	e := v.entries[4]
+	tally := faulttest.New(t)
 	for _, off := range []int64{e.Address.Offset(), e.Address.Offset() + 5000, e.Address.Offset() + e.Bytes() - disk.PageBytes} {
+		fault := tally.Try(fmt.Sprintf("bit at %d once", off))
 		flip.aim(disk.SegmentName(e.Address.Segment), off)
 		vd := &verdict{status: map[int]Status{}}
 		vd.get(n, victimBlock{4, 4, 0, 100000}, false)
 		if vd.status[4] != StatusOK || len(vd.wrong) > 0 {
 			t.Errorf("offset %d: %v %q %q", off, vd.status, vd.wrong, vd.reported)
 		}
-		if flip.file.Load() != nil {
-			t.Errorf("offset %d was never read", off)
+		if flip.struck.Swap(false) {
+			fault.Fire()
 		}
+		tally.WrongBytes(vd.wrongBytes)
+		fault.Survive()
 	}
 	if got := s.count.rereadsSaved.Load(); got != 3 {
 		t.Errorf("%d reads saved by reading again, want 3", got)

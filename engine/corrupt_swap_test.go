@@ -1,11 +1,15 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
+	"path"
+	"slices"
 	"testing"
 
 	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/engine/meta"
+	"github.com/sealstone/sealstone/internal/faults/faulttest"
 	"github.com/sealstone/sealstone/internal/sums"
 	"github.com/sealstone/sealstone/internal/vfs"
 	"github.com/sealstone/sealstone/tiers/disk"
@@ -44,7 +48,13 @@ func payloadRange(e index.Entry) (name string, off, n int64) {
 // word each, and the rest is served.
 func (v *victimStore) wantLost(t *testing.T, fs *vfs.Mem, ids ...int) {
 	t.Helper()
+	tally := faulttest.New(t)
+	fault := tally.Try("damage")
+	if treesDiffer(t, v.fs, fs) {
+		fault.Fire()
+	}
 	vd := v.examine(fs)
+	tally.WrongBytes(vd.wrongBytes)
 	if len(vd.wrong) > 0 || len(vd.status) == 0 {
 		t.Fatalf("%q, reported %q", vd.wrong, vd.reported)
 	}
@@ -65,6 +75,45 @@ func (v *victimStore) wantLost(t *testing.T, fs *vfs.Mem, ids ...int) {
 	if lost := again.lost(); !subset(ids, lost) {
 		t.Fatalf("after a rebuild only %v are lost, want at least %v", lost, ids)
 	}
+	tally.WrongBytes(again.wrongBytes)
+	fault.Survive()
+}
+
+// treesDiffer reports whether two trees differ in a name or a byte.
+func treesDiffer(t testing.TB, a, b vfs.FS) bool {
+	t.Helper()
+	names := allFiles(t, a, ".")
+	if !slices.Equal(names, allFiles(t, b, ".")) {
+		return true
+	}
+	for _, n := range names {
+		if !bytes.Equal(readWhole(t, a, n), readWhole(t, b, n)) {
+			return true
+		}
+	}
+	return false
+}
+
+// allFiles lists the files of a tree by their whole names.
+func allFiles(t testing.TB, fs vfs.FS, dir string) (out []string) {
+	t.Helper()
+	names, err := fs.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		n = path.Join(dir, n)
+		info, err := fs.Stat(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.IsDir {
+			out = append(out, allFiles(t, fs, n)...)
+		} else {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // equalPair adds two blocks of equal length.
@@ -276,7 +325,7 @@ func TestLaw1StaleSegment(t *testing.T) {
 	})
 }
 
-func TestOtherStoresSegment(t *testing.T) {
+func TestFaultOtherStoresSegment(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		edit func(*privateOptions)
@@ -316,9 +365,9 @@ func otherStore(t *testing.T, edit func(*privateOptions), variant int) *victimSt
 	return v
 }
 
-// TestSegmentCut cuts each segment at every page: what lies before the cut is
+// TestFaultSegmentCut cuts each segment at every page: what lies before the cut is
 // served, the rest is lost with a word, and the store opens.
-func TestSegmentCut(t *testing.T) {
+func TestFaultSegmentCut(t *testing.T) {
 	v := newVictim(t)
 	for _, segment := range v.segments {
 		name := disk.SegmentName(segment)
@@ -360,7 +409,7 @@ func (v *victimStore) cut(t *testing.T, name string, segment uint64, at int64) {
 	v.wantLost(t, fs, lost...)
 }
 
-func TestSegmentRemoved(t *testing.T) {
+func TestFaultSegmentRemoved(t *testing.T) {
 	v := newVictim(t)
 	for i, lost := range [][]int{{1, 2, 3, 4, 5, 8}, {6, 7, 8}} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {

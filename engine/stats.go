@@ -45,7 +45,6 @@ type Stats struct {
 	SubmitQueued                       int
 	IndexErrors                        uint64
 	Hint                               HintStats
-	Scrub                              ScrubStats
 	Rebuilds                           int
 	OpenDuration                       time.Duration
 	// OpenPhases are the parts of OpenDuration, in order.
@@ -123,7 +122,6 @@ func (s *Store) Stats() Stats {
 			out.GetStatus[st] = n
 		}
 	}
-	out.Scrub = s.scrubStats()
 	s.fillMemory(&out)
 	s.fillProtocol(&out)
 	s.fillDisk(ctx, &out)

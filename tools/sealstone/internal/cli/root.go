@@ -100,7 +100,6 @@ var commands = []func(*environment) *cobra.Command{
 	newReplayChild,
 	newVerify,
 	newRebuild,
-	newCompact,
 	newInspect,
 	newProbe,
 	newBench,
