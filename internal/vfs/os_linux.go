@@ -240,7 +240,11 @@ func (o *OS) Lock(name string) (File, error) {
 			return nil, err
 		}
 		err = retryEINTR(func() error { return unix.Flock(f.ref.fd, unix.LOCK_EX|unix.LOCK_NB) })
-		if err == nil && o.isStill(name, f) {
+		still := false
+		if err == nil {
+			still, err = o.isStill(name, f)
+		}
+		if still {
 			return f, nil
 		}
 		_ = f.Close()
@@ -279,14 +283,19 @@ func (o *OS) lockRoot() (File, error) {
 }
 
 // isStill says whether name is the file f: a lock on a file that lost its
-// name would exclude nobody.
-func (o *OS) isStill(name string, f *osFile) bool {
+// name would exclude nobody. The error says that it could not be found out (no
+// descriptor left, say): that is no other owner.
+func (o *OS) isStill(name string, f *osFile) (bool, error) {
 	var at, own unix.Stat_t
 	err := o.inParent("lock", name, func(dirFd int, base string) error {
 		return unix.Fstatat(dirFd, base, &at, unix.AT_SYMLINK_NOFOLLOW)
 	})
-	if err == nil {
-		err = retryEINTR(func() error { return unix.Fstat(f.ref.fd, &own) })
+	if IsNotExist(err) {
+		return false, nil
 	}
-	return err == nil && at.Dev == own.Dev && at.Ino == own.Ino
+	if err != nil {
+		return false, errors.Unwrap(err) // Lock names the file
+	}
+	err = retryEINTR(func() error { return unix.Fstat(f.ref.fd, &own) })
+	return err == nil && at.Dev == own.Dev && at.Ino == own.Ino, err
 }
