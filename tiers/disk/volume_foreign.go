@@ -14,7 +14,8 @@ import (
 // be proven, for want of the other store's key; so all of these must hold:
 //
 //   - the page can be read, is not empty, and names another store, or is no
-//     header at all and lies beside no sidecar of ours
+//     header at all, or is that of another segment of ours (a copy under a
+//     wrong name); in the last two cases it lies beside no sidecar of ours
 //   - nothing behind it is proven ours, neither a trailer nor the first extent
 //
 // In doubt a file is ours: its blocks, if there are any, verify or miss.
@@ -32,7 +33,7 @@ func (v *Volume) isForeign(f vfs.File, s *segment) bool {
 	if err := readFull(f, [][]byte{page}, 0, PageBytes, false); err != nil {
 		return false
 	}
-	if allZero(page[:foreignHeadBytes]) || [16]byte(page[segUUIDOffset:]) == v.o.UUID {
+	if allZero(page[:foreignHeadBytes]) || [16]byte(page[segUUIDOffset:]) == v.o.UUID && !v.isMisplaced(page, s.id) {
 		return false
 	}
 	first := Address{s.id, 1}
@@ -41,11 +42,18 @@ func (v *Volume) isForeign(f vfs.File, s *segment) bool {
 			return false
 		}
 	}
-	if segmentHeader.hasMagic(page) {
+	if segmentHeader.hasMagic(page) && [16]byte(page[segUUIDOffset:]) != v.o.UUID {
 		return true
 	}
 	header, err := v.sidecarHeader(s.id)
 	return err == nil && checkTombstoneHeader(header, s.id, v.o.UUID, v.o.Key) != nil
+}
+
+// isMisplaced reports whether a page is the header of another segment of this
+// store.
+func (v *Volume) isMisplaced(page []byte, id uint64) bool {
+	h, err := DecodeSegmentHeader(page, v.o.Key)
+	return err == nil && h.UUID == v.o.UUID && h.Segment != id
 }
 
 // sidecarHeader reads the header of a sidecar, which is shorter or empty where

@@ -242,3 +242,30 @@ func TestForeignReadOnly(t *testing.T) {
 		t.Errorf("segments %v, strange %v, %d bytes of %d", v.Segments(), v.Strange(), v.AllocatedBytes(), mem.UsedBytes())
 	}
 }
+
+// TestForeignMisplaced: a copy of a segment of ours under the name of another
+// is left alone, whether or not it was sealed. Where a sidecar says that a
+// segment of that name was there, it is what became of that.
+func TestForeignMisplaced(t *testing.T) {
+	for _, sealed := range []bool{false, true} {
+		data, sidecar := segmentOf(t, testOptions, sealed)
+		mem := memWith(t, data, sidecar)
+		writeFile(t, mem, SegmentName(0x101), data)
+		v := openTestVolume(t, testOptions(mem))
+		if diff := cmp.Diff([]string{SegmentName(0x101)}, v.Strange()); diff != "" || len(v.Segments()) != 1 {
+			t.Errorf("sealed %v: segments %v, strange (-want +got):\n%s", sealed, v.Segments(), diff)
+		}
+		if err := v.SealOld(0x101, nil); !errors.Is(err, ErrNoSegment) {
+			t.Errorf("sealed %v: SealOld: %v", sealed, err)
+		}
+		if got := readFile(t, mem, SegmentName(0x101)); !bytes.Equal(got, data) {
+			t.Errorf("sealed %v: the copy was changed", sealed)
+		}
+		header := make([]byte, TombstoneHeaderBytes)
+		must(t, EncodeTombstoneHeader(header, 0x101, testUUID, testKey))
+		writeFile(t, mem, SidecarName(0x101), header)
+		if v := openTestVolume(t, testOptions(mem)); len(v.Segments()) != 2 || len(v.Strange()) != 0 {
+			t.Errorf("sealed %v: with a sidecar of its own: segments %v, strange %v", sealed, v.Segments(), v.Strange())
+		}
+	}
+}
