@@ -67,7 +67,7 @@ func (s *Store) probePaths() (*disk.ProbeReport, error) {
 // is left.
 func (s *Store) probeOnce(measure bool) (*disk.ProbeReport, error) {
 	o := disk.ProbeOptions{FS: s.fs, Quick: true, ReadOnly: s.o.ReadOnly}
-	if measure && !s.o.ReadOnly && s.o.Path == PathAuto {
+	if measure && !s.o.ReadOnly && !s.o.private.workshop && s.o.Path == PathAuto {
 		left := s.room.capacityBytes - s.strangeBytes - s.heldBytes()
 		o.Measure, o.MeasureBytesMax = true, max(min(s.room.segmentBytes, left), 1)
 	}

@@ -14,8 +14,8 @@ import (
 type RebuildOptions struct {
 	// Progress is told how far the segments have been gone through.
 	Progress func(doneBytes, totalBytes int64)
-	// RateBytesPerSecond bounds reads of segments; 0 is no bound.
-	RateBytesPerSecond int64
+	// BytesPerSecond bounds reads of segments; 0 is no bound.
+	BytesPerSecond int64
 }
 
 // LeftOut counts extents that a rebuild did not enter into the index, by the
@@ -59,7 +59,7 @@ func Rebuild(ctx context.Context, dir string, o RebuildOptions) (*RebuildReport,
 }
 
 func rebuildStore(ctx context.Context, dir string, o RebuildOptions, private privateOptions) (r *RebuildReport, err error) {
-	pace, err := newPacer(o.RateBytesPerSecond)
+	pace, err := newPacer(o.BytesPerSecond)
 	if err != nil {
 		return nil, err
 	}

@@ -207,7 +207,7 @@ func TestRebuildOfflineInterrupted(t *testing.T) {
 			}
 			return nil
 		})
-		_, err := rebuildStore(ctx, "mem", RebuildOptions{RateBytesPerSecond: 1 << 40}, private(victimOptions(nil), fs))
+		_, err := rebuildStore(ctx, "mem", RebuildOptions{BytesPerSecond: 1 << 40}, private(victimOptions(nil), fs))
 		if !errors.Is(err, cause) && !errors.Is(err, context.Canceled) {
 			t.Fatalf("read %d: %v", when, err)
 		}

@@ -108,3 +108,12 @@ func DecodeSegmentHeader(p []byte, k sums.Key) (SegmentHeader, error) {
 	}
 	return h, segmentHeader.reserved(p[segEnd:], f, segEnd)
 }
+
+// GuessClass is the class that a damaged header page names, or ClassFresh if
+// it names none. Where eviction looks first is all that hangs on it.
+func GuessClass(page []byte) uint8 {
+	if len(page) > segClassOffset && page[segClassOffset] == ClassMoved {
+		return ClassMoved
+	}
+	return ClassFresh
+}

@@ -57,7 +57,7 @@ func runRebuild(ctx context.Context, env *environment, f rebuildFlags, dir strin
 	}
 	bar := newProgress(env, f.out.quiet, "rebuild")
 	start := time.Now()
-	r, err := engine.Rebuild(ctx, dir, engine.RebuildOptions{Progress: bar.set, RateBytesPerSecond: int64(f.rate)})
+	r, err := engine.Rebuild(ctx, dir, engine.RebuildOptions{Progress: bar.set, BytesPerSecond: int64(f.rate)})
 	bar.end()
 	if err != nil {
 		return err

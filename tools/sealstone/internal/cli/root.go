@@ -99,6 +99,7 @@ var commands = []func(*environment) *cobra.Command{
 	newReplay,
 	newReplayChild,
 	newVerify,
+	newRepair,
 	newRebuild,
 	newInspect,
 	newProbe,
