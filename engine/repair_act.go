@@ -103,7 +103,7 @@ func (r *repairer) replaceSidecar(s *Store, k *keeper, id uint64, ts []disk.Tomb
 		return fmt.Errorf("tombstones of segment %d: %w", id, err)
 	}
 	// Under segments/ a half written file would be a strange one for good.
-	if err := replaceVia(s.fs, path.Join(k.dir, path.Base(name)+".new"), name, p); err != nil {
+	if err := replaceFileVia(s.fs, path.Join(k.dir, path.Base(name)+".new"), name, p); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	r.report.done(RepairTombstones, id)

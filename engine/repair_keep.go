@@ -96,7 +96,7 @@ func (k *keeper) write() error {
 	if err != nil {
 		return err
 	}
-	return replaceWhole(k.fs, path.Join(k.dir, manifestName), append(p, '\n'))
+	return replaceFile(k.fs, path.Join(k.dir, manifestName), append(p, '\n'))
 }
 
 // finish notes what was done, and how much is kept.
@@ -196,16 +196,16 @@ func copyDurably(fs vfs.FS, dest string, from vfs.File, off, n int64) (err error
 	return fs.SyncDir(path.Dir(dest))
 }
 
-// replaceWhole puts content in the place of a file: after a crash it is the old
+// replaceFile puts content in the place of a file: after a crash it is the old
 // one or the new one.
-func replaceWhole(fs vfs.FS, name string, p []byte) error {
-	return replaceVia(fs, name+".tmp", name, p)
+func replaceFile(fs vfs.FS, name string, p []byte) error {
+	return replaceFileVia(fs, name+".tmp", name, p)
 }
 
-// replaceVia writes the content under a first name, which may be in another
+// replaceFileVia writes the content under a first name, which may be in another
 // directory.
-func replaceVia(fs vfs.FS, tmp, name string, p []byte) (err error) {
-	if err := writeWhole(fs, tmp, p); err != nil {
+func replaceFileVia(fs vfs.FS, tmp, name string, p []byte) (err error) {
+	if err := putFile(fs, tmp, p); err != nil {
 		return err
 	}
 	if err := fs.Rename(tmp, name); err != nil {
@@ -214,7 +214,7 @@ func replaceVia(fs vfs.FS, tmp, name string, p []byte) (err error) {
 	return fs.SyncDir(path.Dir(name))
 }
 
-func writeWhole(fs vfs.FS, name string, p []byte) (err error) {
+func putFile(fs vfs.FS, name string, p []byte) (err error) {
 	f, err := fs.Open(name, vfs.Create|vfs.Trunc)
 	if err != nil {
 		return err

@@ -140,7 +140,7 @@ var repairCases = []repairCase{
 
 func writeFileTo(t testing.TB, fs vfs.FS, name, text string) {
 	t.Helper()
-	if err := writeWhole(fs, name, []byte(text)); err != nil {
+	if err := putFile(fs, name, []byte(text)); err != nil {
 		t.Fatal(err)
 	}
 }
