@@ -214,6 +214,7 @@ func replaceFileVia(fs vfs.FS, tmp, name string, p []byte) (err error) {
 	return fs.SyncDir(path.Dir(name))
 }
 
+// putFile writes a whole file, durably but for its name.
 func putFile(fs vfs.FS, name string, p []byte) (err error) {
 	f, err := fs.Open(name, vfs.Create|vfs.Trunc)
 	if err != nil {
