@@ -57,7 +57,7 @@ func inBlock(id int, off int64) func(*testing.T, *victimStore, *vfs.Mem) {
 	}
 }
 
-func both(all ...func(*testing.T, *victimStore, *vfs.Mem)) func(*testing.T, *victimStore, *vfs.Mem) {
+func several(all ...func(*testing.T, *victimStore, *vfs.Mem)) func(*testing.T, *victimStore, *vfs.Mem) {
 	return func(t *testing.T, v *victimStore, fs *vfs.Mem) {
 		for _, d := range all {
 			d(t, v, fs)
@@ -80,13 +80,13 @@ func inIndexTable(t *testing.T, v *victimStore, fs *vfs.Mem) {
 	flipByte(t, fs, tables[len(tables)-1], 20)
 }
 
-func inLog(t *testing.T, v *victimStore, fs *vfs.Mem) {
+func inWholeLog(t *testing.T, v *victimStore, fs *vfs.Mem) {
 	for _, name := range filesUnder(t, fs, logDir, ".wal") {
 		flipByte(t, fs, name, 100)
 	}
 }
 
-func resize(name func(*victimStore) string, delta int64) func(*testing.T, *victimStore, *vfs.Mem) {
+func resized(name func(*victimStore) string, delta int64) func(*testing.T, *victimStore, *vfs.Mem) {
 	return func(t *testing.T, v *victimStore, fs *vfs.Mem) {
 		f, err := fs.Open(name(v), vfs.ReadWrite)
 		if err != nil {
@@ -108,33 +108,33 @@ var inSealed, inOpen = []int{1, 2, 3, 4, 5, 8}, []int{6, 7} // 8 shares the byte
 var repairCases = []repairCase{
 	{"a copy of STORE", flipIn(file("STORE"), 99), []RepairKind{RepairCopy}, nil, nil},
 	{"a copy of NAMESPACES missing", removeFile(file("NAMESPACES.2")), []RepairKind{RepairCopy}, nil, nil},
-	{"both copies of STORE, in other places", both(flipIn(file("STORE"), 99), flipIn(file("STORE.2"), 60)), []RepairKind{RepairMetadata}, nil, nil},
-	{"both copies of NAMESPACES, in other places", both(flipIn(file("NAMESPACES"), 99), flipIn(file("NAMESPACES.2"), 60)), []RepairKind{RepairMetadata}, nil, nil},
-	{"the log", inLog, []RepairKind{RepairLog, RepairIndex}, nil, nil},
+	{"both copies of STORE, in other places", several(flipIn(file("STORE"), 99), flipIn(file("STORE.2"), 60)), []RepairKind{RepairMetadata}, nil, nil},
+	{"both copies of NAMESPACES, in other places", several(flipIn(file("NAMESPACES"), 99), flipIn(file("NAMESPACES.2"), 60)), []RepairKind{RepairMetadata}, nil, nil},
+	{"the log", inWholeLog, []RepairKind{RepairLog, RepairIndex}, nil, nil},
 	{"a table of the index", inIndexTable, []RepairKind{RepairIndex}, nil, nil},
 	{"the index missing", removeFile(file(indexDir)), []RepairKind{RepairIndex}, nil, nil},
 	{"the index marked as damaged", func(t *testing.T, v *victimStore, fs *vfs.Mem) { writeFileTo(t, fs, indexDir+"/DAMAGED", "test") }, []RepairKind{RepairIndex}, nil, nil},
 	{"the header page of a sealed segment", flipIn(sealedSegment, 40), []RepairKind{RepairHeader}, nil, nil},
 	{"the header page of an open segment", flipIn(openSegment, 64), []RepairKind{RepairHeader}, nil, nil},
 	{"a footer", inFooter(100), []RepairKind{RepairFooter}, nil, nil},
-	{"a footer, and the index is lost", both(inFooter(100), removeFile(file(indexDir))), []RepairKind{RepairFooter, RepairIndex}, nil, nil},
+	{"a footer, and the index is lost", several(inFooter(100), removeFile(file(indexDir))), []RepairKind{RepairFooter, RepairIndex}, nil, nil},
 	{"a trailer", inFooter(-20), []RepairKind{RepairFooter}, nil, nil},
 	{"tombstones of a sealed segment", flipIn(sealedSidecar, 20), []RepairKind{RepairTombstones}, nil, nil},
 	{"tombstones of an open segment", flipIn(openSidecar, 530), []RepairKind{RepairTombstones}, nil, nil},
 	{"tombstones missing", removeFile(openSidecar), []RepairKind{RepairTombstones}, nil, nil},
-	{"tombstones, and the index is lost", both(flipIn(openSidecar, 530), removeFile(file(indexDir))), []RepairKind{RepairIndex, RepairTombstones}, []int{6, 7, 8}, nil},
+	{"tombstones, and the index is lost", several(flipIn(openSidecar, 530), removeFile(file(indexDir))), []RepairKind{RepairIndex, RepairTombstones}, []int{6, 7, 8}, nil},
 	{"a chunk", inBlock(4, 70000), []RepairKind{RepairQuarantine}, []int{4}, nil},
 	{"a chunk that others share", inBlock(3, 10), []RepairKind{RepairQuarantine}, []int{3, 5, 8}, nil},
 	{"the header of an extent", inBlock(2, -4000), []RepairKind{RepairQuarantine}, []int{2}, nil},
-	{"two blocks of two segments, and the index is lost", both(inBlock(2, 1), inBlock(7, 1), removeFile(file(indexDir))), []RepairKind{RepairIndex, RepairQuarantine}, []int{2, 7}, nil},
+	{"two blocks of two segments, and the index is lost", several(inBlock(2, 1), inBlock(7, 1), removeFile(file(indexDir))), []RepairKind{RepairIndex, RepairQuarantine}, []int{2, 7}, nil},
 	{"the fill behind a plane", inBlock(1, 3000), nil, nil, []DamageKind{DamagePadding}},
 	{"the own header of an alias", inBlock(5, -4000), nil, nil, []DamageKind{DamageAlias}},
 	{"a sealed segment missing", removeFile(sealedSegment), []RepairKind{RepairForget}, inSealed, nil},
 	{"an open segment missing", removeFile(openSegment), []RepairKind{RepairForget}, append(inOpen, 8), nil},
-	{"a sealed segment cut by a page", resize(sealedSegment, -4096), []RepairKind{RepairFooter}, nil, nil},
-	{"a sealed segment cut to nothing", resize(sealedSegment, -1<<30), []RepairKind{RepairHeader, RepairFooter, RepairQuarantine}, inSealed, nil},
-	{"a sealed segment with zeros behind it", resize(sealedSegment, 8192), []RepairKind{RepairFooter}, nil, nil},
-	{"all at once", both(flipIn(file("STORE"), 99), inFooter(100), flipIn(openSidecar, 530), inBlock(4, 9), flipIn(sealedSegment, 40)),
+	{"a sealed segment cut by a page", resized(sealedSegment, -4096), []RepairKind{RepairFooter}, nil, nil},
+	{"a sealed segment cut to nothing", resized(sealedSegment, -1<<30), []RepairKind{RepairHeader, RepairFooter, RepairQuarantine}, inSealed, nil},
+	{"a sealed segment with zeros behind it", resized(sealedSegment, 8192), []RepairKind{RepairFooter}, nil, nil},
+	{"all at once", several(flipIn(file("STORE"), 99), inFooter(100), flipIn(openSidecar, 530), inBlock(4, 9), flipIn(sealedSegment, 40)),
 		[]RepairKind{RepairCopy, RepairFooter, RepairHeader, RepairTombstones, RepairQuarantine}, []int{4}, nil},
 }
 
