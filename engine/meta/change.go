@@ -130,7 +130,7 @@ func (m *Meta) RaisePebbleFormat(version uint32) error {
 	next.info.Generation++
 	next.info.Features.Compat = 0
 	if err := replacePair(m.fs, StoreFile, StoreCopyFile, encodeStore(next)); err != nil {
-		return m.poison(err)
+		return m.poison(err) // only Open raises it, and fails with it
 	}
 	m.store.Store(&next)
 	return nil

@@ -18,9 +18,9 @@ var (
 	ErrDamaged = errors.New("meta: damaged")
 	// ErrUnsupported: written by a later program; see [UnsupportedError].
 	ErrUnsupported = errors.New("meta: not supported by this version")
-	// ErrPoisoned: an earlier write failed, what reached the disk is unknown,
-	// and nothing is written any more until the store is opened again.
-	ErrPoisoned = errors.New("meta: poisoned by a failed write, open the store again")
+	// ErrPoisoned: Open could not bring back a copy that was lost or damaged;
+	// nothing is written until the store is opened again.
+	ErrPoisoned = errors.New("meta: a copy could not be healed, open the store again")
 	// ErrReadOnly: a change was asked of a store that was opened read-only.
 	ErrReadOnly = errors.New("meta: opened read-only")
 	// ErrInvalid: an argument that cannot be.

@@ -29,7 +29,10 @@ type Meta struct {
 	readOnly bool
 	key      sums.Key
 
-	writing  sync.Mutex // held over a change and its I/O
+	writing sync.Mutex // held over a change and its I/O
+	// tried is the highest generation of NAMESPACES that a change has tried to
+	// write, with writing: one that failed may be on disk all the same.
+	tried    uint64
 	store    atomic.Pointer[storeState]
 	names    atomic.Pointer[namesState]
 	poisoned atomic.Pointer[error]
@@ -116,7 +119,9 @@ func (s *namesState) find(tenant string, fp [16]byte) *Namespace {
 var errUnchanged = errors.New("meta: unchanged")
 
 // change edits a copy of the names, makes it durable in both files, and only
-// then visible.
+// then visible. One that fails may be found by a later Open; in this run it has
+// not taken place. The next change is written to new files again, so nothing of
+// the failure is tried once more, and with a higher generation, so it wins.
 func (m *Meta) change(edit func(next *namesState) error) error {
 	m.writing.Lock()
 	defer m.writing.Unlock()
@@ -125,7 +130,7 @@ func (m *Meta) change(edit func(next *namesState) error) error {
 	}
 	next := *m.names.Load()
 	next.list = slices.Clone(next.list)
-	next.generation++
+	next.generation = max(next.generation, m.tried) + 1
 	next.features.Compat = 0 // what unknown bits stand for is not kept
 	if err := edit(&next); err != nil {
 		return err
@@ -134,8 +139,9 @@ func (m *Meta) change(edit func(next *namesState) error) error {
 	if len(p) > MaxNamespacesBytes {
 		return fmt.Errorf("%w: %s would have %d bytes, more than %d", ErrFull, NamespacesFile, len(p), MaxNamespacesBytes)
 	}
+	m.tried = next.generation
 	if err := replacePair(m.fs, NamespacesFile, NamespacesCopyFile, p); err != nil {
-		return m.poison(err)
+		return err
 	}
 	m.names.Store(&next)
 	return nil
