@@ -162,6 +162,18 @@ func (c *fileCache) closeUnlock(f *cachedFile) error {
 	return err
 }
 
+// reopen closes a file that nobody uses, so that its next user opens what
+// has its name then.
+func (c *fileCache) reopen(f *cachedFile) {
+	c.mu.Lock()
+	c.forgetIdle(f)
+	buffered, direct := f.buffered, f.direct
+	c.open -= f.opened
+	f.buffered, f.direct, f.opened = nil, nil, 0
+	c.mu.Unlock()
+	_ = closeAll(buffered, direct) // they failed, or have nothing to lose
+}
+
 func (c *fileCache) forgetIdle(f *cachedFile) {
 	if f.place != nil {
 		c.idle.Remove(f.place)

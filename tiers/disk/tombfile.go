@@ -21,7 +21,7 @@ type tombFile struct {
 	mu    sync.Mutex // one append or read at a time
 	known bool       // next is valid
 	next  int        // free slot
-	err   error      // why it is poisoned
+	err   error      // why nothing more is written to this file; see renewSidecar
 }
 
 // makeSidecar makes the tombstone file of a segment: header written and
@@ -48,9 +48,10 @@ func (v *Volume) makeSidecar(id uint64) (allocatedBytes int64, err error) {
 
 // AppendTombstones appends to the sidecar of a segment and returns when they
 // are durable, with one sync for all. A sidecar that is missing is made. Calls
-// for one segment are done one after the other. A failed write or sync
-// poisons the sidecar: the tombstones may be there or not, all later calls
-// answer ErrPoisoned. Other errors: ErrNoSegment, ErrInvalid, ErrReadOnly,
+// for one segment are done one after the other. After a failed write or sync
+// the tombstones may be there or not, and nothing more is written to that file:
+// the next call puts a new one in its place first, and answers ErrPoisoned where
+// that fails too. Other errors: ErrNoSegment, ErrInvalid, ErrReadOnly,
 // tiers.ErrBusy (open files), those of the system.
 func (v *Volume) AppendTombstones(id uint64, ts []Tombstone) error {
 	if err := v.appendTombstones(id, ts); err != nil {
@@ -70,7 +71,9 @@ func (v *Volume) appendTombstones(id uint64, ts []Tombstone) error {
 	s.tombs.mu.Lock()
 	defer s.tombs.mu.Unlock()
 	if s.tombs.err != nil {
-		return s.tombs.err
+		if err := v.renewSidecar(s); err != nil {
+			return errors.Join(s.tombs.err, err)
+		}
 	}
 	f, done, err := v.openSidecar(s)
 	if err != nil {

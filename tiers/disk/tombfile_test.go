@@ -2,7 +2,9 @@ package disk
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -87,36 +89,91 @@ func TestTombstonesConcurrent(t *testing.T) {
 	})
 }
 
-// TestSidecarPoisoned: after a failed write or sync a sidecar takes nothing
-// more, though it was closed in between; others do.
-func TestSidecarPoisoned(t *testing.T) {
+// TestSidecarRenewed: a sidecar of which a write or sync failed is not written
+// or synced again, though it was closed in between. A new one takes its place,
+// with what was durable, and until that can be made the answer is ErrPoisoned.
+// A power cut at any step leaves what was durable.
+func TestSidecarRenewed(t *testing.T) {
 	for _, kind := range []vfs.OpKind{vfs.OpWrite, vfs.OpSync} {
-		var fail atomic.Bool
-		hooked := vfs.WithHook(vfs.NewMem(), func(op vfs.Op) error {
-			if op.Kind == kind && op.Name == SidecarName(1) && fail.CompareAndSwap(true, false) {
-				return syscall.EIO
-			}
-			return nil
-		})
-		o := testOptions(hooked)
-		o.MaxOpenFiles = MinOpenFiles
-		v := openTestVolume(t, o)
-		for id := range uint64(2 * MinOpenFiles) {
-			must(t, create(t, v, id).Close())
+		for _, renewal := range []vfs.OpKind{vfs.OpOpen, vfs.OpCreate, vfs.OpWrite, vfs.OpSync, vfs.OpRename, vfs.OpSyncDir} {
+			t.Run(fmt.Sprint(kind, " and ", renewal), func(t *testing.T) { sidecarRenewed(t, kind, renewal) })
 		}
-		must(t, v.AppendTombstones(1, deadAt(1)))
-		fail.Store(true)
-		wantPoisoned(t, v.AppendTombstones(1, deadAt(2)))
-		for id := range uint64(2 * MinOpenFiles) {
-			if id != 1 {
-				must(t, v.AppendTombstones(id, deadAt(3)))
+	}
+}
+
+func sidecarRenewed(t *testing.T, kind, renewal vfs.OpKind) {
+	var fail, failRenewal, failed, watching atomic.Bool
+	mem := vfs.NewMem()
+	hooked := vfs.WithHook(mem, func(op vfs.Op) error {
+		if watching.Load() && op.Mutates() {
+			cut := openTestVolume(t, testOptions(mem.CrashClone(vfs.CrashOptions{})))
+			if ts, err := cut.ReadTombstones(1); err != nil || len(ts) == 0 || ts[0].Page != 1 {
+				t.Errorf("a power cut before %v: %v, %v", op, ts, err)
 			}
 		}
-		wantPoisoned(t, v.AppendTombstones(1, deadAt(4)))
-		ts, err := v.ReadTombstones(1)
-		if err != nil || len(ts) == 0 || ts[0].Page != 1 {
-			t.Errorf("%v: what was synced before: %v, %v", kind, ts, err)
+		switch {
+		case op.Kind == kind && op.Name == SidecarName(1) && fail.CompareAndSwap(true, false):
+			failed.Store(true)
+			return syscall.EIO
+		case op.Name == SidecarName(1) && failed.Load() && (op.Kind == vfs.OpWrite || op.Kind == vfs.OpSync):
+			t.Errorf("%v of a sidecar that failed", op)
+		case op.Kind == vfs.OpRename && op.NewName == SidecarName(1) && (renewal != vfs.OpRename || !failRenewal.Load()):
+			failed.Store(false)
 		}
+		if failRenewal.Load() && op.Kind == renewal && strings.HasPrefix(SidecarName(1)+renewalSuffix, op.Name) {
+			return syscall.EIO
+		}
+		return nil
+	})
+	o := testOptions(hooked)
+	o.MaxOpenFiles = MinOpenFiles
+	v := openTestVolume(t, o)
+	for id := range uint64(2 * MinOpenFiles) {
+		must(t, create(t, v, id).Close())
+	}
+	must(t, v.AppendTombstones(1, deadAt(1)))
+	fail.Store(true)
+	wantPoisoned(t, v.AppendTombstones(1, deadAt(2)))
+	for id := range uint64(2 * MinOpenFiles) {
+		if id != 1 {
+			must(t, v.AppendTombstones(id, deadAt(3)))
+		}
+	}
+	failRenewal.Store(true)
+	if err := v.AppendTombstones(1, deadAt(4)); err != nil {
+		wantPoisoned(t, err)
+	}
+	failRenewal.Store(false)
+	watching.Store(true)
+	must(t, v.AppendTombstones(1, deadAt(5)))
+	watching.Store(false)
+	for _, at := range []*Volume{v, openTestVolume(t, testOptions(mem.CrashClone(vfs.CrashOptions{})))} {
+		ts, err := at.ReadTombstones(1)
+		if err != nil || ts[0].Page != 1 || ts[len(ts)-1].Page != 5 {
+			t.Errorf("tombstones %v, %v", ts, err)
+		}
+		if len(at.Strange()) != 0 {
+			t.Errorf("left behind: %v", at.Strange())
+		}
+	}
+}
+
+// TestSidecarRenewalLeft: a renewal that a crash cut short goes when the volume
+// is opened.
+func TestSidecarRenewalLeft(t *testing.T) {
+	mem := vfs.NewMem()
+	v := openTestVolume(t, testOptions(mem))
+	must(t, create(t, v, 1).Close())
+	must(t, v.AppendTombstones(1, deadAt(1)))
+	f, err := mem.Open(renewalName(1), vfs.Create)
+	must(t, err)
+	must(t, f.Close())
+	v = openTestVolume(t, testOptions(mem))
+	if ts, err := v.ReadTombstones(1); err != nil || len(ts) != 1 || len(v.Strange()) != 0 {
+		t.Errorf("%v, %v, strange %v", ts, err, v.Strange())
+	}
+	if _, err := mem.Stat(renewalName(1)); !vfs.IsNotExist(err) {
+		t.Errorf("the renewal is still there: %v", err)
 	}
 }
 

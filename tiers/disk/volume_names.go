@@ -10,6 +10,7 @@ const (
 	segmentsDir   = "segments"
 	segmentSuffix = ".seg"
 	sidecarSuffix = ".del"
+	renewalSuffix = ".tmp" // of a sidecar that is to take the place of one that failed
 )
 
 // segmentDir is the directory of a segment: by the low byte of its id, so
@@ -24,6 +25,19 @@ func SegmentName(id uint64) string {
 // SidecarName is the name of a segment's tombstone file.
 func SidecarName(id uint64) string {
 	return fmt.Sprintf("%s/%016x%s", segmentDir(id), id, sidecarSuffix)
+}
+
+func renewalName(id uint64) string { return SidecarName(id) + renewalSuffix }
+
+// isRenewal reports whether a name in directory hh is that of a sidecar which
+// was not finished.
+func isRenewal(hh, name string) bool {
+	base, ok := strings.CutSuffix(name, renewalSuffix)
+	if !ok {
+		return false
+	}
+	_, sidecar, ok := parseName(hh, base)
+	return ok && sidecar
 }
 
 // parseName reads the name of a file in directory hh; ok is false where no

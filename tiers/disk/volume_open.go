@@ -131,6 +131,9 @@ func (v *Volume) listDir(hh string) (orphans []uint64, err error) {
 	for _, name := range names {
 		id, sidecar, ok := parseName(hh, name)
 		full := path.Join(dir, name)
+		if isRenewal(hh, name) && !v.o.ReadOnly && v.o.FS.Remove(full) == nil {
+			continue // what it was to replace is there
+		}
 		info, err := v.o.FS.Stat(full)
 		if err != nil && !vfs.IsNotExist(err) {
 			// Taken for absent, the segment's blocks would be given up, and its
