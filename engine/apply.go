@@ -39,6 +39,7 @@ func (s *Store) applySome() bool {
 		s.applyFailed(err)
 		return false
 	}
+	s.health.clear("index-apply")
 	s.publishLive()
 	s.unflushed += len(recs)
 	s.mu.Lock()
@@ -131,7 +132,8 @@ func (s *Store) applyFailed(err error) {
 		s.indexFailed("an update got no answer until the store was closed: " + err.Error())
 		return
 	}
-	s.indexFailed("an update failed: " + err.Error())
+	// Nothing of it was done. A table that could not be read, say, can be later.
+	s.health.set("index-apply", HealthReadOnly, "the index can not take what is to be applied (%v); it is tried again with each sync", err)
 }
 
 func (s *Store) indexFailed(reason string) {

@@ -126,6 +126,9 @@ func (s *Store) release() error {
 			errs = append(errs, err)
 		}
 	}
+	if s.nextLog != nil {
+		errs = append(errs, s.nextLog.log.Close())
+	}
 	if s.log != nil {
 		s.mu.Lock()
 		s.log.SetMark(s.mark)

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/internal/vfs"
-	"github.com/sealstone/sealstone/wal"
 )
 
 // After a failed write or sync the store is read-only. It goes on by itself
@@ -78,22 +76,6 @@ func (s *Store) resume(ctx context.Context) error {
 	return nil
 }
 
-// changeLog begins a new log in the place of the old one. Who was writing to
-// that has left, and finds its record not to count.
-func (s *Store) changeLog(ctx context.Context) error {
-	s.orderMu.Lock()
-	defer s.orderMu.Unlock()
-	old, log, err := s.newLog()
-	if err != nil {
-		return err
-	}
-	if err := s.moveToLog(ctx, log); err != nil {
-		return errors.Join(err, log.Close())
-	}
-	_ = old.Close() // poisoned, most likely: its files are gone
-	return nil
-}
-
 // settledBelowMark: what is durable is applied, and segments whose EVICT is
 // applied are gone for good, so that nothing of the old log is needed.
 func (s *Store) settledBelowMark() error {
@@ -146,83 +128,6 @@ func (s *Store) probeWrites() (err error) {
 	if string(got) != string(want) {
 		return errors.New("what was read back is not what was written")
 	}
-	return nil
-}
-
-func (s *Store) newLog() (old, log *wal.Log, err error) {
-	// A try that failed after this point left its file: the log's room bounds
-	// how many there are. Then only opening the store again helps.
-	names, err := s.fs.List(logDir)
-	if err != nil {
-		return nil, nil, fmt.Errorf("engine: list the log: %w", err)
-	}
-	if len(names) >= logFilesMax {
-		return nil, nil, fmt.Errorf("engine: new log: %d log files are there, no more fit their room; close and open the store", len(names))
-	}
-	s.mu.Lock()
-	old = s.log
-	end := old.End()
-	for _, seg := range s.active {
-		if seg != nil {
-			s.retireLocked(seg)
-		}
-	}
-	s.mu.Unlock()
-	log, err = wal.Create(s.logOptions(), end)
-	if err != nil {
-		return nil, nil, fmt.Errorf("engine: new log: %w", err)
-	}
-	return old, log, nil
-}
-
-// moveToLog logs anew what is pending, flushes the index past the old log,
-// and lets the store write again.
-func (s *Store) moveToLog(ctx context.Context, log *wal.Log) error {
-	base := log.End()
-	s.mu.Lock()
-	pending := s.pending
-	s.mu.Unlock()
-	moved := make([]record, len(pending))
-	for i, r := range pending {
-		first, end, err := log.Append(r.encode())
-		if err != nil {
-			return fmt.Errorf("engine: log anew: %w", err)
-		}
-		moved[i] = *r
-		moved[i].lsn, moved[i].end = first, end
-	}
-	end, err := log.Sync()
-	if err != nil {
-		return fmt.Errorf("engine: log anew: %w", err)
-	}
-	err = s.updateIndex(func(b *index.Batch) error { return b.SetApplied(uint64(base)) })
-	if err == nil {
-		err = s.idx.Flush(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("engine: flush the index past the old log: %w", err)
-	}
-	if err := log.RemoveOthers(); err != nil {
-		return fmt.Errorf("engine: remove the old log: %w", err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.log = log
-	for i, r := range pending {
-		*r = moved[i]
-		if seg := s.segs[r.Segment]; seg != nil && r.Kind == recordEvict {
-			seg.evictEnd = r.end
-		}
-	}
-	s.overlay.renumber(pending)
-	s.mark, s.applied, s.trimmed = end, base, base
-	if s.evictOpen != 0 {
-		s.evictOpen = base
-	}
-	log.SetMark(s.mark)
-	s.broken, s.resumeWait = nil, 0
-	s.progressLocked()
-	kick(s.kickApply)
 	return nil
 }
 

@@ -101,6 +101,7 @@ type Store struct {
 	rollMu      [2]ctxMutex
 
 	indexDiskBytes atomic.Int64
+	nextLog        *nextLog  // of a resume that did not come to its end; with evictMu
 	resumeDue      time.Time // with resumeWait: when to try to write again
 	resumeWait     time.Duration
 	closing        atomic.Bool

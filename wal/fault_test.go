@@ -108,3 +108,41 @@ func TestErrorTexts(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestDiscard: a log that is given up leaves what was there before it, after
+// one failure or none.
+func TestDiscard(t *testing.T) {
+	for _, poisoned := range []bool{false, true} {
+		mem := vfs.NewMem()
+		fail := false
+		o := testOptions(vfs.WithHook(mem, func(op vfs.Op) error {
+			if fail && op.Kind == vfs.OpWrite {
+				return syscall.EIO
+			}
+			return nil
+		}))
+		old := mustCreate(t, o, 0)
+		mustAppend(t, old, "a", "b")
+		mustSync(t, old)
+		l := mustCreate(t, o, old.End())
+		for range 3 {
+			mustAppend(t, l, strings.Repeat("c", 3000)) // more than a file
+		}
+		fail = poisoned
+		if _, _, err := l.Append([]byte("d")); (err != nil) != poisoned {
+			t.Fatal(err)
+		}
+		fail = false
+		if err := l.Discard(); err != nil {
+			t.Error(err)
+		}
+		if err := l.Discard(); !errors.Is(err, ErrClosed) {
+			t.Errorf("discarded twice: %v", err)
+		}
+		r, got := mustRecover(t, o, 0)
+		wantStrings(t, got, "a", "b")
+		if len(r.Files) != 1 {
+			t.Errorf("%d files are left", len(r.Files))
+		}
+	}
+}

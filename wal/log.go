@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"sync"
@@ -137,6 +138,29 @@ func (l *Log) SetMark(m LSN) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mark = max(l.mark, m)
+}
+
+// Discard closes a log to which nothing refers and removes the files that it
+// made. What can not be removed holds whole groups, or the torn end of one.
+func (l *Log) Discard() error {
+	l.appendMu.Lock()
+	defer l.appendMu.Unlock()
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	l.mu.Lock()
+	own := l.own
+	files := l.files
+	closed := l.closed
+	l.closed = true
+	l.mu.Unlock()
+	if closed {
+		return ErrClosed
+	}
+	errs := []error{l.cur.f.Close()}
+	for i := len(files) - 1; i >= 0 && files[i].base >= own; i-- { // the newest first: no hole
+		errs = append(errs, l.o.FS.Remove(l.o.path(files[i].base)))
+	}
+	return errors.Join(append(errs, l.o.FS.SyncDir(l.o.Dir))...)
 }
 
 // Close writes a last commit frame with mark and synced position, makes the
