@@ -23,6 +23,7 @@ func (s *Store) Close(ctx context.Context) error {
 	s.o.private.points("close:begin")
 	err := s.queue.close(ctx) // its operations come to their ends
 	s.closing.Store(true)
+	s.scrub.halt()
 	if err = errors.Join(err, s.ops.wait(ctx)); err != nil {
 		return fmt.Errorf("%w: %w", ErrClosing, err)
 	}

@@ -12,6 +12,7 @@ func TestDocsShowTheBoxes(t *testing.T) {
 	for _, c := range []struct{ source, after, page string }{
 		{"record.go", "// Encoding of a record", "record.md"},
 		{"index/key.go", "// Keys of the index", "index.md"},
+		{"scrub_file.go", "// Position of the scrubber", "scrub.md"},
 	} {
 		code, err := os.ReadFile(c.source)
 		if err != nil {

@@ -35,6 +35,7 @@ const (
 	EventCompression                          // automatic compression was switched on or off
 	EventHint                                 // the hint table is too small and given up
 	EventCompact                              // a segment was emptied to give its dead space back
+	EventScrub                                // the scrubber found something, or ended a cycle
 )
 
 var eventNames = map[EventKind]string{
@@ -45,6 +46,7 @@ var eventNames = map[EventKind]string{
 	EventIndexTrouble: "index-trouble", EventSyncFailed: "sync-failed",
 	EventSegmentLost: "segment-lost", EventPathDemoted: "path-demoted", EventProbe: "probe",
 	EventCompression: "compression", EventHint: "hint", EventCompact: "compact",
+	EventScrub: "scrub",
 }
 
 func (k EventKind) String() string {

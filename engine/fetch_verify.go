@@ -36,7 +36,7 @@ func (f *flight) tryVerify(i int, w *want) (ok bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := g.n.checkOwner(ext, g.keys[w.i], e); err != nil {
+	if err := g.s.checkOwner(ext, g.keys[w.i], e); err != nil {
 		return false, err
 	}
 	if (f.straight || f.pieces != nil || f.parts != nil) && !w.asPlanned(ext) {

@@ -21,7 +21,7 @@ func (g *getBatch) read(ctx context.Context, w *want) error {
 		return err
 	}
 	defer img.free()
-	if err := g.n.checkOwner(&img.ext, k, e); err != nil {
+	if err := g.s.checkOwner(&img.ext, k, e); err != nil {
 		return err
 	}
 	spans, err := g.n.locate(w.parts, &img.ext)
@@ -41,18 +41,18 @@ func (g *getBatch) wantsWhole(parts []Part, e index.Entry) bool {
 
 // checkOwner closes the chain: the header that verified is the one that the
 // index means, for this key.
-func (n *Namespace) checkOwner(ext *disk.Extent, k index.Key, e index.Entry) error {
+func (s *Store) checkOwner(ext *disk.Extent, k index.Key, e index.Entry) error {
 	if canaryLaw1 {
 		return nil
 	}
 	if index.TagOf(ext.ContentID) != e.Content {
-		return n.s.corruptAt(e.Extent, 0, fmt.Sprintf("content id %s, the index says %x…", ext.ContentID, e.Content), nil)
+		return s.corruptAt(e.Extent, 0, fmt.Sprintf("content id %s, the index says %x…", ext.ContentID, e.Content), nil)
 	}
 	if !e.IsAlias() && (ext.Namespace != k.Namespace || string(ext.Hash) != k.Hash || ext.Seq != e.Seq) {
-		return n.s.corruptAt(e.Extent, 0, fmt.Sprintf("header of another block: namespace %d hash %x", ext.Namespace, ext.Hash), nil)
+		return s.corruptAt(e.Extent, 0, fmt.Sprintf("header of another block: namespace %d hash %x", ext.Namespace, ext.Hash), nil)
 	}
 	if ext.RawBytes() != e.RawBytes {
-		return n.s.corruptAt(e.Extent, 0, "header and index differ in length", nil)
+		return s.corruptAt(e.Extent, 0, "header and index differ in length", nil)
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (g *getBatch) readHeader(ctx context.Context, w *want) (ext *disk.Extent, e
 		if ext, err = g.s.decodeHeader(buf.Bytes(), e.Extent); err != nil {
 			return err
 		}
-		return g.n.checkOwner(ext, k, e)
+		return g.s.checkOwner(ext, k, e)
 	})
 	return ext, err
 }

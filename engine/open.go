@@ -76,6 +76,7 @@ func newStore(dir string, o Options) *Store {
 	s.life, s.endLife = context.WithCancel(context.Background())
 	s.slots = newLane(opsMax, s.deviceHangs)
 	s.asks, s.controls = newLane(asksMax, func(bool) {}), newLane(controlsMax, func(bool) {})
+	s.scrub = newScrubber(s)
 	s.health.changed = func(h Health) {
 		s.event(EventHealth, "health is now %s %v", h.State, h.Reasons)
 	}
@@ -228,7 +229,7 @@ func (s *Store) create() error {
 // ours are the names that a store has in its directory.
 var ours = []string{
 	"LOCK", meta.StoreFile, meta.StoreCopyFile, meta.NamespacesFile, meta.NamespacesCopyFile,
-	logDir, indexDir, oldIndexDir, newIndexDir, "segments", quarantineDir, probeFile,
+	logDir, indexDir, oldIndexDir, newIndexDir, "segments", quarantineDir, probeFile, scrubFile,
 	"lost+found", // of the file system, where DIR is its root
 }
 
@@ -357,11 +358,12 @@ func (s *Store) startBackground() {
 	if s.o.private.noBackground || s.o.ReadOnly {
 		return
 	}
-	s.workers.Add(4)
+	s.workers.Add(5)
 	go s.hintLoop()
 	go s.syncLoop()
 	go s.applyLoop()
 	go s.evictLoop()
+	go s.scrubLoop()
 }
 
 // openContext bounds a call to the index while opening.

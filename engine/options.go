@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -93,6 +94,14 @@ type Options struct {
 	// NoSharing stores equal content once per key instead of once per tenant.
 	NoSharing bool
 
+	// ScrubCycle is the time in which all that is stored is read and verified
+	// once in the background, over and over: at an even pace, making way for
+	// gets and puts. The default is 14 days, the least an hour; negative: never.
+	ScrubCycle time.Duration
+	// ScrubRateMax bounds the bytes per second that are read for it, also where
+	// it is late. The default is 100 MiB, the least 1 MiB.
+	ScrubRateMax int64
+
 	// Logger gets one line per change of state. The default is silence.
 	Logger *slog.Logger
 	// OnEvent is called for each event, one at a time, from goroutines of the
@@ -118,6 +127,8 @@ type privateOptions struct {
 	inMemory      bool  // the file system keeps files in memory
 	logFileBytes  int64 // with indexBytes: instead of what room.go derives
 	indexBytes    int64
+	// sleep, instead of a timer, is how the scrubber waits.
+	sleep func(ctx context.Context, d time.Duration) error
 }
 
 const (
@@ -169,6 +180,8 @@ func (o Options) withDefaults() (Options, error) {
 	orDefault(&o.LeaseDuration, defaultLease)
 	orDefault(&o.LeaseShare, defaultLeaseShare)
 	orDefault(&o.MoveShare, defaultMoveShare)
+	orDefault(&o.ScrubCycle, defaultScrubCycle)
+	orDefault(&o.ScrubRateMax, defaultScrubRate)
 	if o.MoveShare < 0 {
 		o.MoveShare = 0
 	}

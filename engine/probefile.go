@@ -45,7 +45,7 @@ func (s *Store) keepProbe(stored, r *disk.ProbeReport) {
 	if err != nil {
 		return
 	}
-	if err := s.replaceProbe(p); err != nil {
+	if err := s.replaceQuietly(probeFile, p); err != nil {
 		s.o.Logger.Warn("sealstone: the probe's figures are not kept", "dir", s.dir, "err", err)
 	}
 }
@@ -59,10 +59,10 @@ func measured(r *disk.ProbeReport) bool {
 	return false
 }
 
-// replaceProbe puts the bytes in the place of the file, whole. Its name need
-// not be durable.
-func (s *Store) replaceProbe(p []byte) error {
-	const tmp = probeFile + ".tmp"
+// replaceQuietly puts the bytes in the place of a file, whole. Its name need
+// not be durable: it is for files that may be lost.
+func (s *Store) replaceQuietly(name string, p []byte) error {
+	tmp := name + ".tmp"
 	f, err := s.fs.Open(tmp, vfs.Create|vfs.Trunc)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (s *Store) replaceProbe(p []byte) error {
 		err = closeErr
 	}
 	if err == nil {
-		err = s.fs.Rename(tmp, probeFile)
+		err = s.fs.Rename(tmp, name)
 	}
 	if err != nil {
 		_ = s.fs.Remove(tmp) // a full disk needs its bytes

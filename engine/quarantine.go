@@ -65,7 +65,7 @@ func (s *Store) Resume() {
 // quarantine takes a block out that did not verify: as compare-and-swap on
 // address and put sequence, so that a late report never hits a newer block.
 func (s *Store) quarantine(k index.Key, e index.Entry, reason string) {
-	reads := s.count.getStatus[StatusOK].Load() + s.count.getStatus[StatusCorrupt].Load()
+	reads := s.count.getStatus[StatusOK].Load() + s.count.getStatus[StatusCorrupt].Load() + s.scrub.looked()
 	if !s.storm.allow(s.o.private.now(), s.count.quarantined.Load(), reads) {
 		s.health.set("storm", HealthAllMiss, "more than %d blocks in %v did not verify: the path or the device is bad; nothing is quarantined, call Resume when it is mended", stormCount, stormWindow)
 		s.event(EventQuarantineStorm, "block %x in %v did not verify (%s); too many, not quarantined", k.Hash, e.Address, reason)

@@ -45,6 +45,7 @@ type Stats struct {
 	SubmitQueued                       int
 	IndexErrors                        uint64
 	Hint                               HintStats
+	Scrub                              ScrubStats
 	Rebuilds                           int
 	OpenDuration                       time.Duration
 	// OpenPhases are the parts of OpenDuration, in order.
@@ -122,6 +123,7 @@ func (s *Store) Stats() Stats {
 			out.GetStatus[st] = n
 		}
 	}
+	out.Scrub = s.scrubStats()
 	s.fillMemory(&out)
 	s.fillProtocol(&out)
 	s.fillDisk(ctx, &out)

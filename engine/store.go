@@ -54,6 +54,7 @@ type Store struct {
 	ghost  ghostSet
 	budget writeBudget
 	storm  stormGuard
+	scrub  *scrubber
 
 	// orderMu is the order of the log: a record is appended, and its effect
 	// entered below, while it is held; so is an epoch floor raised. It is taken

@@ -311,4 +311,40 @@ func wantSegment(t *testing.T, d *DB, segment uint64, want ...Key) {
 	if !slices.Equal(got, exp) {
 		t.Fatalf("segment %d has %d keys %x, want %d %x", segment, len(got), got, len(exp), exp)
 	}
+	wantPortions(t, d, segment, list)
+}
+
+// wantPortions walks over a segment in portions of several sizes: each address
+// comes up once, in order, with a key that refers to it.
+func wantPortions(t *testing.T, d *DB, segment uint64, all []KeyEntry) {
+	t.Helper()
+	want := map[uint32]bool{}
+	for _, k := range all {
+		for _, e := range []Extent{k.Extent, k.Own} {
+			if e.Address.Segment == segment {
+				want[e.Address.Page] = true
+			}
+		}
+	}
+	for _, limit := range []int{1, 2, 7, 1000} {
+		got, page := map[uint32]bool{}, uint32(0)
+		for more := true; more; {
+			var list []Referrer
+			var err error
+			list, more, err = d.ReferrersFrom(testContext(t), segment, page, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range list {
+				if r.At.Segment != segment || r.At.Page < page || r.At != r.Address && r.At != r.Own.Address {
+					t.Fatalf("segment %d from page %d: %+v", segment, page, r)
+				}
+				got[r.At.Page], page = true, r.At.Page
+			}
+			page++
+		}
+		if !maps.Equal(got, want) {
+			t.Fatalf("segment %d by %d: pages %v, want %v", segment, limit, got, want)
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/sealstone/sealstone/tiers/disk"
 )
 
@@ -29,6 +30,47 @@ func (d *DB) SegmentKeys(ctx context.Context, segment uint64) ([]KeyEntry, error
 		return out, err
 	})
 	return out, d.noteDamage(err)
+}
+
+// Referrer is a key, and the address for the sake of which it is listed: that
+// of its bytes or of its own extent.
+type Referrer struct {
+	At disk.Address
+	KeyEntry
+}
+
+// ReferrersFrom lists, in order of address, who refers to a segment from a page
+// on: the first limit references. more says that there may be others. Who goes
+// on behind the last address leaves out what else refers to that one. It is for
+// those who must not hold what the index knows of a whole segment.
+func (d *DB) ReferrersFrom(ctx context.Context, segment uint64, page uint32, limit int) (out []Referrer, more bool, err error) {
+	out, err = call(ctx, d, func() (out []Referrer, err error) {
+		err = d.atOnce(func(v *view) error {
+			out, err = v.referrersFrom(disk.Address{Segment: segment, Page: page}, limit)
+			return err
+		})
+		return out, err
+	})
+	// A reference may count several keys; it has one at least.
+	return out, len(out) >= limit, d.noteDamage(err)
+}
+
+func (v *view) referrersFrom(from disk.Address, limit int) ([]Referrer, error) {
+	list, err := v.refsFrom(from, limit)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Referrer, 0, len(list))
+	for _, r := range list {
+		keys, err := v.keysOf(r)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range keys {
+			out = append(out, Referrer{r.at, k})
+		}
+	}
+	return out, nil
 }
 
 // atOnce runs fn over one state of the index.
@@ -138,16 +180,40 @@ func (v *view) refsAt(a disk.Address) ([]ref, error) { return v.refs(appendRefPr
 
 func (v *view) refs(prefix []byte) (list []ref, err error) {
 	err = v.scan(prefix, func(key, value []byte) error {
-		at, t, err := decodeRef(key)
-		if err != nil {
-			return err
+		r, err := readRef(key, value)
+		if err == nil {
+			list = append(list, r)
 		}
-		n, err := decodeRefCount(value)
-		if err != nil {
-			return err
-		}
-		list = append(list, ref{at, t, n})
-		return nil
+		return err
 	})
 	return list, err
+}
+
+func readRef(key, value []byte) (ref, error) {
+	at, t, err := decodeRef(key)
+	if err != nil {
+		return ref{}, err
+	}
+	n, err := decodeRefCount(value)
+	return ref{at, t, n}, err
+}
+
+// refsFrom lists the first limit references to addresses of a segment, from
+// one on. It is for views without changes.
+func (v *view) refsFrom(from disk.Address, limit int) (list []ref, err error) {
+	it, err := v.r.NewIter(&pebble.IterOptions{
+		LowerBound: appendRefPrefix(nil, from), UpperBound: prefixEnd(segmentPrefix(kindRef, from.Segment)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, it.Close()) }()
+	for it.First(); it.Valid() && len(list) < limit; it.Next() {
+		r, err := readRef(it.Key(), it.Value())
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, it.Error()
 }

@@ -23,6 +23,7 @@ const (
 	DomainTombstone     Domain = 0x746f6c73626d6f74 // "tombslot"
 	DomainStore         Domain = 0x6c696665726f7473 // "storefil"
 	DomainNamespaces    Domain = 0x73637073656d616e // "namespcs"
+	DomainScrub         Domain = 0x736f706275726373 // "scrubpos"
 )
 
 // Key computes keyed sums for one store. The zero Key is the key of an

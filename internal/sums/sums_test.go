@@ -43,6 +43,7 @@ var domains = []struct {
 	{"tombslot", DomainTombstone},
 	{"storefil", DomainStore},
 	{"namespcs", DomainNamespaces},
+	{"scrubpos", DomainScrub},
 }
 
 // vectors returns the golden table, one "input | sum" row a line, in the form

@@ -244,6 +244,25 @@ func (v *Volume) readTombstones(id uint64) ([]Tombstone, error) {
 	return ts, nil
 }
 
+// CheckTombstones reads the sidecar of a segment and checks it, after asking
+// the page cache to forget it, so that bytes on the device are looked at where
+// it does. Errors: as ReadTombstones.
+func (v *Volume) CheckTombstones(id uint64) error {
+	if s, err := v.lookup(id); err == nil {
+		v.dropSidecar(s)
+	}
+	_, err := v.ReadTombstones(id)
+	return err
+}
+
+func (v *Volume) dropSidecar(s *segment) {
+	if v.cache.acquire(&s.tombs.file) != nil {
+		return
+	}
+	_ = s.tombs.file.buffered.DropCache(0, maxSidecarBytes) // a hint
+	_ = v.cache.release(&s.tombs.file)
+}
+
 // readSidecar reads a whole tombstone file.
 func readSidecar(f vfs.File) ([]byte, error) {
 	info, err := f.Stat()

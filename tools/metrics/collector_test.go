@@ -41,6 +41,12 @@ func numbered() engine.Stats {
 			f.SetUint(uint64(n))
 		}
 	}
+	s.Scrub = engine.ScrubStats{
+		Cycle: engine.ScrubCycle{Number: 2001}, LeftBytes: 2002, YieldedTime: 2003 * time.Second,
+		Due: time.Unix(2004, 500_000_000), Last: engine.ScrubCycle{End: time.Unix(2005, 0)},
+		Total: engine.ScrubTotals{Blocks: 2006, Bytes: 2007, CachedBytes: 2008, Bad: 2009, Damaged: 2010,
+			Unreadable: 2011, Skipped: 2012, Transient: 2013},
+	}
 	return s
 }
 

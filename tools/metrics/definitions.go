@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sealstone/sealstone/engine"
 )
@@ -121,6 +123,32 @@ var definitions = []struct {
 		func(s *engine.Stats) float64 { return float64(s.Dropped) }},
 	{"quarantined_blocks_total", "Blocks found bad and taken out.", counter,
 		func(s *engine.Stats) float64 { return float64(s.Quarantined) }},
+	{"scrub_blocks_total", "Blocks that the scrubber read where they lie and verified.", counter,
+		func(s *engine.Stats) float64 { return float64(s.Scrub.Total.Blocks) }},
+	{"scrub_bytes_total", "Bytes that the scrubber read.", counter,
+		func(s *engine.Stats) float64 { return float64(s.Scrub.Total.Bytes) }},
+	{"scrub_cached_bytes_total", "Of these, bytes that came through the page cache: those on the device were perhaps not looked at.", counter,
+		func(s *engine.Stats) float64 { return float64(s.Scrub.Total.CachedBytes) }},
+	{"scrub_bad_blocks_total", "Blocks that the scrubber found bad.", counter,
+		func(s *engine.Stats) float64 { return float64(s.Scrub.Total.Bad) }},
+	{"scrub_damaged_total", "Damage that the scrubber found where no get reads: headers of segments, footers, tombstones, alias pages, padding.", counter,
+		func(s *engine.Stats) float64 { return float64(s.Scrub.Total.Damaged) }},
+	{"scrub_unreadable_total", "Reads of the scrubber that failed.", counter,
+		func(s *engine.Stats) float64 { return float64(s.Scrub.Total.Unreadable) }},
+	{"scrub_skipped_total", "Segments that the scrubber left half-way.", counter,
+		func(s *engine.Stats) float64 { return float64(s.Scrub.Total.Skipped) }},
+	{"scrub_transient_total", "Blocks that did not verify when the scrubber read them first, and did when it read them again.", counter,
+		func(s *engine.Stats) float64 { return float64(s.Scrub.Total.Transient) }},
+	{"scrub_yielded_seconds_total", "Time for which the scrubber made way for gets and puts.", counter,
+		func(s *engine.Stats) float64 { return s.Scrub.YieldedTime.Seconds() }},
+	{"scrub_cycle", "Number of the scrub cycle under way.", gauge,
+		func(s *engine.Stats) float64 { return float64(s.Scrub.Cycle.Number) }},
+	{"scrub_left_bytes", "Bytes that the cycle under way has left to read.", gauge,
+		func(s *engine.Stats) float64 { return float64(s.Scrub.LeftBytes) }},
+	{"scrub_due_timestamp_seconds", "When the cycle under way should be over; 0: none is.", gauge,
+		func(s *engine.Stats) float64 { return unixSeconds(s.Scrub.Due) }},
+	{"scrub_last_cycle_timestamp_seconds", "When the last cycle ended; 0: none has.", gauge,
+		func(s *engine.Stats) float64 { return unixSeconds(s.Scrub.Last.End) }},
 	{"unproven_records_total", "Log records behind the durable mark that Open could not prove.", counter,
 		func(s *engine.Stats) float64 { return float64(s.Unproven) }},
 	{"withdrawn_records_total", "Records withdrawn after a failed sync.", counter,
@@ -131,4 +159,11 @@ var definitions = []struct {
 		func(s *engine.Stats) float64 { return float64(s.IndexErrors) }},
 	{"index_rebuilds_total", "Rebuilds of the index from segments.", counter,
 		func(s *engine.Stats) float64 { return float64(s.Rebuilds) }},
+}
+
+func unixSeconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
 }
