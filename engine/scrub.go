@@ -17,9 +17,10 @@ const (
 	minScrubRate      = scrubPieceBytes
 	// scrubSaveEvery is how often the position is written down, at most.
 	scrubSaveEvery = time.Minute
-	// scrubYieldStep is how long a read that is due waits before it looks again
-	// whether gets and puts are under way.
-	scrubYieldStep = 10 * time.Millisecond
+	// A read that is due looks again whether gets and puts are under way after
+	// scrubYieldStep, and ever more rarely, up to scrubYieldStepMax.
+	scrubYieldStep    = 10 * time.Millisecond
+	scrubYieldStepMax = 250 * time.Millisecond
 	// scrubGapMax is how far apart two looks at the clock may lie: more means
 	// that it was set, or that the host slept.
 	scrubGapMax = time.Hour
@@ -238,11 +239,16 @@ func (t ScrubTotals) String() string {
 
 // turn returns when the next read, of n bytes, may begin.
 func (b *scrubber) turn(ctx context.Context, n int64) error {
+	yielded := time.Duration(0)
 	for {
 		now := b.clock()
 		wait, why := b.delay(now, n)
 		if wait <= 0 {
 			return nil
+		}
+		if why == ScrubYielding {
+			wait = max(wait, min(yielded/8, scrubYieldStepMax))
+			yielded += wait
 		}
 		if why == ScrubPaused {
 			b.enter(why, fmt.Sprint("the store is ", b.s.health.get().State))

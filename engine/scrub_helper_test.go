@@ -122,9 +122,9 @@ func runScrub(t testing.TB, s *Store, c *scrubClock, stop func() bool) {
 // runCycle runs the scrubber until a cycle has ended, and returns it.
 func runCycle(t testing.TB, s *Store, c *scrubClock) ScrubCycle {
 	t.Helper()
-	before := s.Stats().Scrub.Last.Number
-	runScrub(t, s, c, func() bool { return s.Stats().Scrub.Last.Number != before })
-	return s.Stats().Scrub.Last
+	before := s.scrubStats().Last.Number
+	runScrub(t, s, c, func() bool { return s.scrubStats().Last.Number != before })
+	return s.scrubStats().Last
 }
 
 // scrubLines are the events of the scrubber.
@@ -142,4 +142,17 @@ func hasLine(lines []string, part string) bool {
 		}
 	}
 	return false
+}
+
+// writeWhole puts bytes in the place of a file's.
+func writeWhole(t testing.TB, fs vfs.FS, name string, p []byte) {
+	t.Helper()
+	f, err := fs.Open(name, vfs.Create|vfs.Trunc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(p, 0); err != nil && len(p) > 0 {
+		t.Fatal(err)
+	}
 }

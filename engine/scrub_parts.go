@@ -41,9 +41,12 @@ func (s *Store) isSealed(id uint64) bool {
 // wrong with it.
 func (p *scrubPass) part(file, means string, look func() error) error {
 	var err error
-	for range readTriesMax {
+	for try := range readTriesMax {
 		p.win.drop()
 		if err = look(); err == nil || !isDamage(err) {
+			if err == nil && try > 0 {
+				p.count(ScrubTotals{Transient: 1})
+			}
 			break
 		}
 	}
@@ -103,6 +106,10 @@ func (p *scrubPass) footer(ctx context.Context, id uint64) error {
 	}
 	start, n, err := disk.DecodeTrailer(b, p.s.key, p.s.uuid, id)
 	if err != nil {
+		var c *disk.CorruptError
+		if errors.As(err, &c) { // its offsets are those in the trailer
+			c.Segment, c.Offset = id, size-disk.PageBytes
+		}
 		return err
 	}
 	from := int64(start) * disk.PageBytes

@@ -55,16 +55,16 @@ func TestScrubCycle(t *testing.T) {
 	late := false
 	first := func() ScrubCycle {
 		runScrub(t, s, c, func() bool {
-			if !late && s.Stats().Scrub.Cycle.Blocks > 0 {
+			if !late && s.scrubStats().Cycle.Blocks > 0 {
 				late = true
 				for id := 100; id < 120; id++ {
 					mustPut(t, n, blockOf(id, 0, scrubbedSize))
 				}
 				mustFlushByHand(t, s)
 			}
-			return s.Stats().Scrub.Last.Number == 1
+			return s.scrubStats().Last.Number == 1
 		})
-		return s.Stats().Scrub.Last
+		return s.scrubStats().Last
 	}()
 	if first.Blocks < scrubbedBlocks || first.Blocks >= scrubbedBlocks+20 || first.Bad != 0 {
 		t.Errorf("first cycle: %+v", first)
