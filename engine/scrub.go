@@ -37,10 +37,10 @@ var ErrNotScrubbed = errors.New("engine: the store is not fit to be scrubbed")
 type scrubber struct {
 	s *Store
 	o scrubOptions
-	// halted is closed when the store begins to close.
-	halted   chan struct{}
-	haltOnce sync.Once
-	nowMu    ctxMutex // one ScrubNow at a time
+	// open ends when the store begins to close; halt ends it.
+	open  context.Context
+	halt  context.CancelFunc
+	nowMu ctxMutex // one ScrubNow at a time
 
 	mu      sync.Mutex
 	state   ScrubState
@@ -77,7 +77,8 @@ func (o scrubOptions) planFrom(from, end time.Time, leftBytes int64) scrubPlan {
 }
 
 func newScrubber(s *Store) *scrubber {
-	b := &scrubber{s: s, halted: make(chan struct{}), nowMu: newCtxMutex(), state: ScrubOff}
+	b := &scrubber{s: s, nowMu: newCtxMutex(), state: ScrubOff}
+	b.open, b.halt = context.WithCancel(context.Background())
 	b.o.rateMax, b.o.pauseMax = max(s.o.ScrubRateMax, minScrubRate), scrubPauseMax
 	switch {
 	case s.o.ReadOnly:
@@ -97,22 +98,14 @@ func (b *scrubber) looked() int64 {
 	return b.total.Blocks + b.total.Bad
 }
 
-// halt ends all scrubbing; it does not wait for it.
-func (b *scrubber) halt() { b.haltOnce.Do(func() { close(b.halted) }) }
-
-// bound is ctx, ended by halt too.
+// bound is ctx, ended also when the store begins to close.
 func (b *scrubber) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := make(chan struct{})
-	go func() {
-		select {
-		case <-b.halted:
-			cancel(ErrClosed)
-		case <-stop:
-		}
-	}()
-	var once sync.Once
-	return ctx, func() { once.Do(func() { close(stop) }); cancel(nil) }
+	unbind := context.AfterFunc(b.open, func() { cancel(ErrClosed) })
+	return ctx, func() {
+		unbind()
+		cancel(nil)
+	}
 }
 
 // scrubLoop runs one cycle after the other.

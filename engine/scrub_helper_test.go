@@ -91,8 +91,8 @@ func mustScrub(t testing.TB, s *Store) *ScrubReport {
 	return r
 }
 
-// wantSound fails if a scrub found anything.
-func wantSound(t testing.TB, r *ScrubReport) {
+// wantNoFinding fails if a scrub found anything.
+func wantNoFinding(t testing.TB, r *ScrubReport) {
 	t.Helper()
 	if r.Bad+r.Damaged+r.Unreadable+r.Skipped+r.Transient != 0 || len(r.Findings) != 0 {
 		t.Fatalf("%v; %v", r.ScrubTotals, r.Findings)
