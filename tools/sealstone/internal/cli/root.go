@@ -101,6 +101,7 @@ var commands = []func(*environment) *cobra.Command{
 	newVerify,
 	newRepair,
 	newRebuild,
+	newCompact,
 	newInspect,
 	newProbe,
 	newBench,
