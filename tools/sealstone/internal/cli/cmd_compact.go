@@ -40,7 +40,7 @@ EXAMPLES
 		RunE: func(cmd *cobra.Command, args []string) error { return runCompact(cmd.Context(), env, f, args[0]) },
 	}
 	cmd.Flags().SortFlags = false
-	cmd.Flags().Float64Var(&f.target, "target", 0.9, "stop when this `SHARE` of what is left is live")
+	cmd.Flags().Float64Var(&f.target, "target", 0.9, "stop when this `SHARE` of the bytes is live")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "only tell what would be done")
 	f.rate.register(cmd)
 	f.out.register(cmd)
