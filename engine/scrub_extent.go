@@ -136,7 +136,7 @@ func (p *scrubPass) again(ctx context.Context, keys []index.KeyEntry, e index.Ex
 			return err
 		}
 	}
-	switch err = deviceError(err); {
+	switch err = asUnreadable(err); {
 	case err == nil:
 		p.count(ScrubTotals{Blocks: 1, Transient: 1})
 		p.report(findingOf(*k, e, fmt.Sprintf("it did not verify at first, and did when it was read again: %v", reasonOfBlock(first))))

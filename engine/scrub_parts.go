@@ -153,11 +153,11 @@ const scrubFooterMax = 32 << 20
 func (s *Store) segmentSize(id uint64) (int64, error) {
 	h, err := s.vol.Acquire(id)
 	if err != nil {
-		return 0, deviceError(err)
+		return 0, asUnreadable(err)
 	}
 	defer h.Release()
 	info, err := h.File(false).Stat()
-	return info.SizeBytes, deviceError(err)
+	return info.SizeBytes, asUnreadable(err)
 }
 
 // sidecar reads the tombstones of a segment, as far as the page cache lets go
@@ -176,5 +176,5 @@ func (p *scrubPass) sidecar(ctx context.Context, id uint64) error {
 	if isDamage(err) {
 		return err
 	}
-	return deviceError(err)
+	return asUnreadable(err)
 }

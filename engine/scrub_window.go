@@ -95,7 +95,7 @@ func (w *scrubWindow) read(ctx context.Context, segment uint64, off int64, n int
 func (s *Store) readPastCache(ctx context.Context, segment uint64, off int64, p []byte) (cached bool, err error) {
 	h, err := s.vol.Acquire(segment)
 	if err != nil {
-		return false, deviceError(err)
+		return false, asUnreadable(err)
 	}
 	defer h.Release()
 	path := s.paths.pastCache()
@@ -110,11 +110,11 @@ func (s *Store) readPastCache(ctx context.Context, segment uint64, off int64, p 
 		return false, s.corruptAt(index.Extent{Address: disk.Address{Segment: segment}}, off, "the segment ends before", err)
 	}
 	way := items[0].Path
-	return way == tiers.PathBuffered || way == tiers.PathBufferedBounce, deviceError(err)
+	return way == tiers.PathBuffered || way == tiers.PathBufferedBounce, asUnreadable(err)
 }
 
-// deviceError tells errors about the device from those about the store.
-func deviceError(err error) error {
+// asUnreadable tells errors about the device from those about the store.
+func asUnreadable(err error) error {
 	for _, ours := range []error{disk.ErrNoSegment, tiers.ErrBusy, tiers.ErrClosed, aligned.ErrExhausted} {
 		if errors.Is(err, ours) {
 			return err
