@@ -85,7 +85,7 @@ func (w *segmentWalk) run(ctx context.Context) error {
 		return err
 	}
 	if w.v.rec.lost != "" {
-		w.dropBuried()
+		dropBuried(w.want, w.tombs)
 	}
 	w.countBlocks()
 	if err := w.walk(ctx); err != nil {
@@ -135,13 +135,20 @@ func (w *segmentWalk) sidecar() error {
 	}
 	w.sidecarErr = err
 	w.sum.Tombstones = int64(len(ts))
-	w.tombs = map[uint32]disk.TombstoneKind{}
+	w.tombs = tombstonesByPage(ts)
+	return nil
+}
+
+// tombstonesByPage is what each page has a tombstone of; a quarantine counts
+// more than others.
+func tombstonesByPage(ts []disk.Tombstone) map[uint32]disk.TombstoneKind {
+	m := map[uint32]disk.TombstoneKind{}
 	for _, t := range ts {
-		if w.tombs[t.Page] != disk.TombstoneQuarantine {
-			w.tombs[t.Page] = t.Kind
+		if m[t.Page] != disk.TombstoneQuarantine {
+			m[t.Page] = t.Kind
 		}
 	}
-	return nil
+	return m
 }
 
 func (w *segmentWalk) file() string { return disk.SegmentName(w.i.ID) }
@@ -335,9 +342,9 @@ func (w *segmentWalk) judgeSidecar(empty bool) {
 
 // dropBuried takes the claims off extents with a tombstone of their own, such
 // as the source of a move, where there is no index to know.
-func (w *segmentWalk) dropBuried() {
-	for _, x := range w.want {
-		if _, dead := w.tombs[x.page]; dead {
+func dropBuried(want []*expected, tombs map[uint32]disk.TombstoneKind) {
+	for _, x := range want {
+		if _, dead := tombs[x.page]; dead {
 			x.blocks, x.alias = nil, nil
 		}
 	}

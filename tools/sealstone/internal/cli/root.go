@@ -102,6 +102,8 @@ var commands = []func(*environment) *cobra.Command{
 	newRepair,
 	newRebuild,
 	newCompact,
+	newStats,
+	newLayouts,
 	newInspect,
 	newProbe,
 	newBench,
