@@ -344,7 +344,7 @@ func (s *Store) candidates(victim *segment, keys []index.KeyEntry) []*candidate 
 		if !k.IsAlias() {
 			c.key = k // the owner's header while the owner lives
 		}
-		c.leased = c.leased || s.leases.holds(k.Key, now)
+		c.leased = c.leased || s.leases.holds(k.Key, now, s.o.LeaseDuration)
 	}
 	s.mu.Unlock()
 	out := make([]*candidate, 0, len(byAddress))

@@ -42,6 +42,7 @@ type leaseTable struct {
 	byKey    map[index.Key]*leaseEntry
 	bytes    int64
 	sweepDue time.Time
+	last     time.Time // what the clock was at the last look
 }
 
 // leaseEntry is one block under one or more leases.
@@ -58,6 +59,7 @@ func (t *leaseTable) grant(s *Store, keys []index.Key, found []lookupResult) *Le
 	l := &Lease{s: s, blocks: len(keys), held: []*leaseEntry{}}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.setBack(now, s.o.LeaseDuration)
 	t.sweep(now, s.o.LeaseDuration)
 	if t.byKey == nil {
 		t.byKey = map[index.Key]*leaseEntry{}
@@ -85,6 +87,7 @@ func (t *leaseTable) renew(s *Store, held []*leaseEntry) bool {
 	now := s.o.private.now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.setBack(now, s.o.LeaseDuration)
 	for _, e := range held {
 		if t.byKey[e.key] != e || !now.Before(e.expires) {
 			return false
@@ -126,12 +129,35 @@ func (t *leaseTable) sweep(now time.Time, d time.Duration) {
 	}
 }
 
-// holds reports whether a key is leased.
-func (t *leaseTable) holds(k index.Key, now time.Time) bool {
+// holds reports whether a key is leased, with leases of duration d.
+func (t *leaseTable) holds(k index.Key, now time.Time, d time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.setBack(now, d)
 	e := t.byKey[k]
 	return e != nil && now.Before(e.expires)
+}
+
+// clockSlack is by how much the times of callers that overtake each other may
+// differ; a clock that goes back by more was set.
+const clockSlack = time.Second
+
+// setBack looks whether the clock was set back since the last look. Then no
+// lease has more than its duration left from now on, or the blocks would be
+// kept until the clock has caught up.
+func (t *leaseTable) setBack(now time.Time, d time.Duration) {
+	if !now.Before(t.last.Add(-clockSlack)) {
+		if now.After(t.last) {
+			t.last = now
+		}
+		return
+	}
+	t.last, t.sweepDue = now, now
+	for _, e := range t.byKey {
+		if e.expires.Sub(now) > d {
+			e.expires = now.Add(d)
+		}
+	}
 }
 
 func (t *leaseTable) held() int64 {

@@ -38,6 +38,9 @@ func (g *stormGuard) allow(now time.Time, quarantined, reads int64) bool {
 	}
 	n := 0
 	for _, t := range g.recent {
+		if t.After(now) { // the clock was set back: from here on the window counts anew
+			t = now
+		}
 		if now.Sub(t) < stormWindow {
 			g.recent[n] = t
 			n++

@@ -25,7 +25,8 @@ var errIndexGone = errors.New("engine: the index failed, the store must be opene
 // Called by the sync loop.
 func (s *Store) tryResume(now time.Time) {
 	s.mu.Lock()
-	broken, due := s.broken != nil, !now.Before(s.resumeDue)
+	// Never longer than resumeMost, also when the clock was set back.
+	broken, due := s.broken != nil, !now.Before(s.resumeDue) || s.resumeDue.Sub(now) > resumeMost
 	if broken && due {
 		s.resumeWait = min(max(2*s.resumeWait, resumeFirst), resumeMost)
 		s.resumeDue = now.Add(s.resumeWait)

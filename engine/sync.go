@@ -186,6 +186,9 @@ func (s *Store) isQuietSince(q *quiet, now time.Time) bool {
 		*q = quiet{end: end, since: now}
 		return false
 	}
+	if now.Before(q.since) { // the clock was set back
+		q.since = now
+	}
 	return !q.marked && now.Sub(q.since) >= quietTime
 }
 
