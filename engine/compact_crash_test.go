@@ -284,7 +284,7 @@ func TestFaultCompactCrash(t *testing.T) {
 	switch {
 	case fullTests:
 	case testing.Short():
-		modes = modes[2:4]
+		modes = modes[2:3]
 	default:
 		modes = modes[:6]
 	}

@@ -113,7 +113,11 @@ func TestCompactAllDropped(t *testing.T) {
 func TestCompactOverwritten(t *testing.T) {
 	mem := vfs.NewMem()
 	const ids = 64
-	for range 20 {
+	rounds := 20
+	if testing.Short() {
+		rounds = 4
+	}
+	for range rounds {
 		s := mustOpen(t, testOptions(mem))
 		n := mustSpace(t, s)
 		for id := range ids {

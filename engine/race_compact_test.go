@@ -23,7 +23,7 @@ func TestCompactBesideOthers(t *testing.T) {
 	const writers, keys = 3, 24
 	rounds := 60
 	if testing.Short() {
-		rounds = 15
+		rounds = 8
 	}
 	var stop atomic.Bool
 	var work, others sync.WaitGroup

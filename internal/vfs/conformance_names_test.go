@@ -208,7 +208,7 @@ func testStat(t *testing.T, f FS) {
 	byHandle, err := file.Stat()
 	must(t, err)
 	must(t, file.Close())
-	want := Info{Name: "file", SizeBytes: 5, AllocatedBytes: byHandle.AllocatedBytes, IsRegular: true, Links: 1}
+	want := Info{Name: "file", SizeBytes: 5, AllocatedBytes: byHandle.AllocatedBytes, IsRegular: true, Links: 1, Modified: byHandle.Modified}
 	if byHandle != want {
 		t.Errorf("File.Stat = %+v, want %+v", byHandle, want)
 	}

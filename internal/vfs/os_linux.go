@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -198,6 +199,7 @@ func infoOf(base string, st *unix.Stat_t) Info {
 		IsRegular:      kind == unix.S_IFREG,
 		IsSymlink:      kind == unix.S_IFLNK,
 		Links:          uint64(st.Nlink),
+		Modified:       time.Unix(st.Mtim.Unix()),
 	}
 }
 

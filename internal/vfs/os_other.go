@@ -202,7 +202,7 @@ func (o *OS) Stat(name string) (Info, error) {
 
 func infoOf(st fs.FileInfo) Info {
 	return Info{
-		Name: st.Name(), SizeBytes: st.Size(), AllocatedBytes: st.Size(), Links: 1,
+		Name: st.Name(), SizeBytes: st.Size(), AllocatedBytes: st.Size(), Links: 1, Modified: st.ModTime(),
 		IsDir: st.IsDir(), IsRegular: st.Mode().IsRegular(), IsSymlink: st.Mode()&fs.ModeSymlink != 0,
 	}
 }

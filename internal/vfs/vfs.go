@@ -19,6 +19,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"time"
 )
 
 // InvalidFd is what File.Fd returns where no descriptor stands behind a file.
@@ -112,6 +113,9 @@ type Info struct {
 	IsRegular      bool
 	IsSymlink      bool
 	Links          uint64
+	// Modified is when the file was last written, by the system's clock; zero
+	// where that is not known.
+	Modified time.Time
 }
 
 // Usage is the room of the file system under the root.

@@ -24,6 +24,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/sealstone/sealstone/internal/aligned"
 	"github.com/sealstone/sealstone/internal/sums"
@@ -104,6 +105,9 @@ type SegmentInfo struct {
 	Class uint8
 	// SizeBytes is the length of the file.
 	SizeBytes int64
+	// Modified is when the segment had last been written to as OpenVolume found
+	// it; zero for those made since, and where the file system does not say.
+	Modified time.Time
 	// AllocatedBytes is what segment and sidecar hold on disk.
 	AllocatedBytes int64
 	// Sealed: the last page is a valid trailer.

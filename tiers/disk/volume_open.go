@@ -149,7 +149,7 @@ func (v *Volume) listDir(hh string) (orphans []uint64, err error) {
 			continue
 		}
 		v.segs[id] = v.newSegment(id)
-		v.segs[id].info.SizeBytes = info.SizeBytes
+		v.segs[id].info.SizeBytes, v.segs[id].info.Modified = info.SizeBytes, info.Modified
 		v.segs[id].dataBytes = info.AllocatedBytes
 	}
 	for _, id := range sidecars {

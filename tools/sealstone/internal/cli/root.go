@@ -104,6 +104,7 @@ var commands = []func(*environment) *cobra.Command{
 	newCompact,
 	newStats,
 	newLayouts,
+	newDrop,
 	newInspect,
 	newProbe,
 	newBench,
