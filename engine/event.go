@@ -36,6 +36,7 @@ const (
 	EventHint                                 // the hint table is too small and given up
 	EventCompact                              // a segment was emptied to give its dead space back
 	EventScrub                                // the scrubber found something, or ended a cycle
+	EventUnanswered                           // a namespace is asked again and again and never hits
 )
 
 var eventNames = map[EventKind]string{
@@ -46,7 +47,7 @@ var eventNames = map[EventKind]string{
 	EventIndexTrouble: "index-trouble", EventSyncFailed: "sync-failed",
 	EventSegmentLost: "segment-lost", EventPathDemoted: "path-demoted", EventProbe: "probe",
 	EventCompression: "compression", EventHint: "hint", EventCompact: "compact",
-	EventScrub: "scrub",
+	EventScrub: "scrub", EventUnanswered: "unanswered",
 }
 
 func (k EventKind) String() string {

@@ -73,6 +73,7 @@ func (g *getBatch) run(ctx context.Context, op *operation) {
 		g.failAll(unanswered(ctx, StatusMiss), "the index gives no answer", err)
 		return
 	}
+	g.n.noteLookup(found)
 	g.fetchAll(ctx, g.plan(g.sift(found)))
 	g.readRest(ctx)
 }

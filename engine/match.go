@@ -133,6 +133,7 @@ func (n *Namespace) ask(ctx context.Context, keys []index.Key, stopAtMiss bool) 
 	if err != nil {
 		return nil, err
 	}
+	n.noteLookup(found)
 	return found, failed
 }
 

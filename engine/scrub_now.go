@@ -81,7 +81,11 @@ func (s *Store) ScrubNow(ctx context.Context, o ScrubOptions) (*ScrubReport, err
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		err = context.Cause(ctx)
+		select {
+		case err = <-done: // the pass has ended, and ctx with it
+		default:
+			err = context.Cause(ctx)
+		}
 	}
 	if err != nil {
 		err = fmt.Errorf("engine: scrub: %w", err)

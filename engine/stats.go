@@ -28,6 +28,9 @@ type Stats struct {
 	LogWrittenBytes, IndexWrittenBytes int64
 	Syncs                              int64
 	Unreachable                        int64 // puts whose parent is not stored
+	// LookupsWithoutHit is how many calls of Match, Has, Touch or Get in a row
+	// found nothing in the namespace for which that is the longest.
+	LookupsWithoutHit                  int64
 	Dropped, EvictedBlocks             int64
 	EvictedSegments, CompactedSegments int64
 	Quarantined, Unproven, Withdrawn   int64
@@ -141,6 +144,7 @@ func (s *Store) fillProtocol(out *Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out.Segments = len(s.segs)
+	out.LookupsWithoutHit = s.unansweredLocked()
 	out.PendingRecords, out.PendingBytes = len(s.pending), s.pendingBytes
 	out.DurablePosition, out.AppliedPosition = uint64(s.mark), uint64(s.applied)
 	if s.log != nil {

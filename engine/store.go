@@ -161,6 +161,10 @@ type space struct {
 	meta.Namespace
 	tenantID  uint32
 	gpuDirect atomic.Bool // see NamespaceOptions.GPUDirect
+	// unanswered counts the calls in a row that found nothing; told: it was
+	// said. See noteLookup.
+	unanswered atomic.Int64
+	told       atomic.Bool
 }
 
 // ctxMutex is a mutex whose Lock gives up with a context.

@@ -73,6 +73,8 @@ var definitions = []struct {
 		func(s *engine.Stats) float64 { return float64(s.CompressStoredBytes) }},
 	{"put_unreachable_total", "Puts whose parent is not stored.", counter,
 		func(s *engine.Stats) float64 { return float64(s.Unreachable) }},
+	{"lookups_without_hit", "Calls in a row that found nothing, of the namespace for which that is the longest.", gauge,
+		func(s *engine.Stats) float64 { return float64(s.LookupsWithoutHit) }},
 	{"segment_written_bytes_total", "Bytes appended to segments, headers and moves included.", counter,
 		func(s *engine.Stats) float64 { return float64(s.WrittenBytes) }},
 	{"moved_blocks_total", "Blocks that eviction moved on.", counter,
