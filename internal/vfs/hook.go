@@ -69,8 +69,16 @@ func (op Op) String() string {
 	return s
 }
 
+// LateError is what a hook returns to have File.WriteAt, Sync and Datasync do
+// their work and report Err nevertheless, as a device does whose answer got
+// lost. Other operations do nothing and return Err.
+type LateError struct{ Err error }
+
+func (e *LateError) Error() string { return e.Err.Error() }
+func (e *LateError) Unwrap() error { return e.Err }
+
 // WithHook returns fs, of which every operation first asks h: an error from h
-// is returned (as it is) and nothing is done. h runs in the caller's
+// is returned (as it is) and nothing is done, but for a LateError. h runs in the caller's
 // goroutine and without any lock, so it may use fs, or take a CrashClone. It
 // may be called concurrently. RemoveAll and MkdirAll ask for each of their
 // steps; Close, DropCache and StartWriteback do not ask. The files have no Fd, so that no I/O

@@ -1,5 +1,7 @@
 package vfs
 
+import "errors"
+
 // hookFile asks the hook before each operation on a file; Close, DropCache
 // and StartWriteback go through.
 type hookFile struct {
@@ -10,6 +12,16 @@ type hookFile struct {
 
 func (f *hookFile) ask(kind OpKind, off, length int64) error {
 	return f.fs.ask(Op{Kind: kind, Name: f.name, Offset: off, Length: length})
+}
+
+// late does what a LateError leaves to be done, and returns what to report.
+func late(err error, do func()) error {
+	var l *LateError
+	if !errors.As(err, &l) {
+		return err
+	}
+	do()
+	return l.Err
 }
 
 func (f *hookFile) ReadAt(p []byte, off int64) (int, error) {
@@ -32,21 +44,21 @@ func (f *hookFile) Readv(bufs [][]byte, off int64) (int, error) {
 
 func (f *hookFile) WriteAt(p []byte, off int64) (int, error) {
 	if err := f.ask(OpWrite, off, int64(len(p))); err != nil {
-		return 0, err
+		return 0, late(err, func() { _, _ = f.File.WriteAt(p, off) })
 	}
 	return f.File.WriteAt(p, off)
 }
 
 func (f *hookFile) Sync() error {
 	if err := f.ask(OpSync, 0, 0); err != nil {
-		return err
+		return late(err, func() { _ = f.File.Sync() })
 	}
 	return f.File.Sync()
 }
 
 func (f *hookFile) Datasync() error {
 	if err := f.ask(OpSync, 0, 0); err != nil {
-		return err
+		return late(err, func() { _ = f.File.Datasync() })
 	}
 	return f.File.Datasync()
 }

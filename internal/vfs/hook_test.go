@@ -224,3 +224,31 @@ func TestReadFilter(t *testing.T) {
 		t.Error("the filter changed the file")
 	}
 }
+
+func TestHookLateError(t *testing.T) {
+	m := NewMem()
+	failing := false
+	k := WithHook(m, func(op Op) error {
+		if failing && op.Mutates() {
+			return &LateError{syscall.EIO}
+		}
+		return nil
+	})
+	f, err := k.Open("a", Create|ReadWrite)
+	must(t, err)
+	must(t, k.SyncDir("."))
+	failing = true
+	if n, err := f.WriteAt([]byte("x"), 0); n != 0 || err != syscall.EIO {
+		t.Errorf("write: %d %v", n, err)
+	}
+	if err := f.Sync(); err != syscall.EIO {
+		t.Errorf("sync: %v", err)
+	}
+	if _, err := k.Open("b", Create); !errors.Is(err, syscall.EIO) {
+		t.Errorf("create: %v", err)
+	}
+	// The write was done, and the sync; the creation was not.
+	if got, want := dump(t, m.CrashClone(CrashOptions{})), "a 1 links \"x\"\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -24,6 +24,8 @@ type Mem struct {
 	root    *memNode
 	pending []nameOp // not durable yet, of all directories, in order
 	lastIno uint64
+	// lastSerial numbers the changes of content and names, in order.
+	lastSerial uint64
 
 	usedPages     int64
 	capacityBytes int64
@@ -102,7 +104,7 @@ func (m *Mem) open(name string, flags OpenFlag) (*memFile, error) {
 		return nil, ErrDirectUnsupported
 	case n == nil:
 		n = m.newFile()
-		m.changeNames(nameOp{{at, n}})
+		m.changeNames(entrySet{at, n})
 	case flags&Trunc != 0 && n.now.sizeBytes > 0:
 		m.change(n, fileOp{kind: fileTruncate, length: n.now.sizeBytes})
 	}
@@ -131,7 +133,7 @@ func (m *Mem) mkdir(name string) error {
 	if n != nil {
 		return syscall.EEXIST
 	}
-	m.changeNames(nameOp{{at, m.newDir()}})
+	m.changeNames(entrySet{at, m.newDir()})
 	return nil
 }
 
@@ -168,7 +170,7 @@ func (m *Mem) Remove(name string) error {
 	case len(n.entries) > 0:
 		err = syscall.ENOTEMPTY
 	default:
-		m.changeNames(nameOp{{at, nil}})
+		m.changeNames(entrySet{at, nil})
 		m.release(n)
 	}
 	return memFail("remove", name, err)
@@ -195,7 +197,7 @@ func (m *Mem) Rename(oldName, newName string) error {
 		case len(target.entries) > 0:
 			return syscall.ENOTEMPTY
 		}
-		m.changeNames(nameOp{{from, nil}, {to, n}})
+		m.changeNames(entrySet{from, nil}, entrySet{to, n})
 		if target != nil {
 			m.release(target)
 		}
@@ -212,7 +214,7 @@ func (m *Mem) Link(oldName, newName string) error {
 		case n.isDir:
 			return syscall.EPERM
 		}
-		m.changeNames(nameOp{{to, n}})
+		m.changeNames(entrySet{to, n})
 		return nil
 	})
 }

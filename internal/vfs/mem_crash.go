@@ -40,15 +40,22 @@ type CrashOptions struct {
 // The two trees share nothing that either can see the other change; m goes on
 // as if nothing had happened.
 func (m *Mem) CrashClone(opts CrashOptions) *Mem {
+	clone, _ := m.Crash(opts)
+	return clone
+}
+
+// Crash is CrashClone, and tells what became of each unsynced change: a test
+// that draws its crashes can then hold that all kinds of harm came up.
+func (m *Mem) Crash(opts CrashOptions) (*Mem, CrashReport) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := &cloner{
 		opts:  opts,
-		into:  &Mem{lastIno: m.lastIno, capacityBytes: m.capacityBytes, directRefused: m.directRefused},
+		into:  &Mem{lastIno: m.lastIno, lastSerial: m.lastSerial, capacityBytes: m.capacityBytes, directRefused: m.directRefused},
 		nodes: map[*memNode]*memNode{},
 	}
 	if !opts.KeepAll {
-		c.names = survivingNames(m.pending, opts)
+		c.names = c.survivingNames(m.pending)
 	}
 	c.into.root = c.clone(m.root, "")
 	if opts.KeepAll && opts.KeepUnsynced {
@@ -59,24 +66,27 @@ func (m *Mem) CrashClone(opts CrashOptions) *Mem {
 			c.into.usedPages += n.now.pages
 		}
 	}
-	return c.into
+	c.report.Reordered = c.reordered()
+	return c.into, c.report
 }
 
 // survivingNames draws from the pending operations and returns the directories
 // that they change, as they are found afterwards.
-func survivingNames(pending []nameOp, opts CrashOptions) map[*memNode]map[string]*memNode {
-	rng := rand.New(rand.NewPCG(opts.Seed, 0)) // 0 is no node's number
+func (c *cloner) survivingNames(pending []nameOp) map[*memNode]map[string]*memNode {
+	rng := rand.New(rand.NewPCG(c.opts.Seed, 0)) // 0 is no node's number
 	chosen := make([]bool, len(pending))
 	for i := range chosen {
-		chosen[i] = rng.Float64() < opts.KeepNames
+		chosen[i] = rng.Float64() < c.opts.KeepNames
 	}
 	closeOver(pending, chosen)
 	names := map[*memNode]map[string]*memNode{}
 	for i, op := range pending {
+		c.report.name(op, chosen[i])
+		c.fates = append(c.fates, fate{op.serial, chosen[i]})
 		if !chosen[i] {
 			continue
 		}
-		for _, s := range op {
+		for _, s := range op.sets {
 			if names[s.dir] == nil {
 				names[s.dir] = maps.Clone(s.dir.durableEntries)
 			}
@@ -92,6 +102,9 @@ type cloner struct {
 	into  *Mem
 	names map[*memNode]map[string]*memNode
 	nodes map[*memNode]*memNode // old to new: hard links stay links
+
+	report CrashReport
+	fates  []fate
 }
 
 func (c *cloner) clone(n *memNode, name string) *memNode {
@@ -101,7 +114,7 @@ func (c *cloner) clone(n *memNode, name string) *memNode {
 	fresh := &memNode{ino: n.ino, isDir: n.isDir}
 	c.nodes[n] = fresh
 	if !n.isDir {
-		fresh.now = n.survivingImage(c.opts, name)
+		fresh.now = c.survivingImage(n, name)
 		fresh.durable = fresh.now.share()
 		return fresh
 	}
@@ -120,13 +133,13 @@ func (c *cloner) clone(n *memNode, name string) *memNode {
 // would bring back, what the clone gained over its durable state.
 func (c *cloner) keepUnsynced(m *Mem) {
 	for _, op := range m.pending {
-		var copied nameOp
-		for _, s := range op {
+		copied := nameOp{serial: op.serial}
+		for _, s := range op.sets {
 			place := entrySet{entryKey{c.clone(s.dir, ""), s.name}, nil}
 			if s.node != nil {
 				place.node = c.clone(s.node, "")
 			}
-			copied = append(copied, place)
+			copied.sets = append(copied.sets, place)
 		}
 		c.into.pending = append(c.into.pending, copied)
 	}
@@ -163,13 +176,17 @@ func (c *cloner) found(n *memNode) map[string]*memNode {
 }
 
 // survivingImage draws the content of file n.
-func (n *memNode) survivingImage(opts CrashOptions, name string) *image {
-	if opts.KeepAll {
+func (c *cloner) survivingImage(n *memNode, name string) *image {
+	if c.opts.KeepAll {
 		return n.now.share()
 	}
 	im := n.durable.share()
-	if opts.KeepFile != nil {
-		if opts.KeepFile(name) {
+	if c.opts.KeepFile != nil {
+		kept := c.opts.KeepFile(name)
+		for i := range n.unsynced {
+			c.bytes(&n.unsynced[i], kept)
+		}
+		if kept {
 			return n.now.share()
 		}
 		return im
@@ -177,31 +194,50 @@ func (n *memNode) survivingImage(opts CrashOptions, name string) *image {
 	if len(n.unsynced) == 0 {
 		return im
 	}
-	rng := rand.New(rand.NewPCG(opts.Seed, n.ino))
+	rng := rand.New(rand.NewPCG(c.opts.Seed, n.ino))
 	for i := range n.unsynced {
 		op := &n.unsynced[i]
-		tears := op.kind == fileWrite && opts.TornSectorBytes > 0 && rng.IntN(2) == 0
+		tears := op.kind == fileWrite && c.opts.TornSectorBytes > 0 && rng.IntN(2) == 0
 		if tears {
-			tearWrite(im, op, rng, opts)
-		} else if rng.Float64() < opts.KeepBytes {
+			c.tearWrite(im, op, rng)
+			continue
+		}
+		kept := rng.Float64() < c.opts.KeepBytes
+		c.bytes(op, kept)
+		if kept {
 			op.apply(im)
 		}
 	}
 	return im
 }
 
+// bytes notes what became of a change of a file as a whole.
+func (c *cloner) bytes(op *fileOp, kept bool) {
+	c.report.file(op, kept)
+	c.fates = append(c.fates, fate{op.serial, kept})
+}
+
 // tearWrite applies those sectors of a write that are drawn.
-func tearWrite(im *image, op *fileOp, rng *rand.Rand, opts CrashOptions) {
-	sector := int64(opts.TornSectorBytes)
+func (c *cloner) tearWrite(im *image, op *fileOp, rng *rand.Rand) {
+	sector := int64(c.opts.TornSectorBytes)
 	data, off := op.data, op.off
+	kept, lost := 0, 0
 	for len(data) > 0 {
 		n := min(int64(len(data)), sector-off%sector)
-		if rng.Float64() < opts.KeepBytes {
+		if rng.Float64() < c.opts.KeepBytes {
 			im.writeAt(data[:n], off)
+			kept++
+		} else {
+			lost++
 		}
 		data, off = data[n:], off+n
 	}
-	if rng.Float64() < opts.KeepBytes {
+	if rng.Float64() < c.opts.KeepBytes {
 		im.sizeBytes = max(im.sizeBytes, off)
 	}
+	if kept > 0 && lost > 0 {
+		c.report.torn(c.opts.TornSectorBytes)
+		return
+	}
+	c.bytes(op, kept > 0)
 }

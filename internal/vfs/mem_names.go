@@ -19,11 +19,14 @@ type entrySet struct {
 
 // nameOp is a change of names that is durable as a whole or not at all: one
 // place, or the two of a rename.
-type nameOp []entrySet
+type nameOp struct {
+	sets   []entrySet
+	serial uint64 // among all changes of the tree
+}
 
 // touches says whether op concerns a place of directory dir.
 func (op nameOp) touches(dir *memNode) bool {
-	for _, s := range op {
+	for _, s := range op.sets {
 		if s.dir == dir {
 			return true
 		}
@@ -37,7 +40,7 @@ func (op nameOp) touches(dir *memNode) bool {
 func closeOver(ops []nameOp, chosen []bool) {
 	needed := map[entryKey]struct{}{}
 	for i := len(ops) - 1; i >= 0; i-- {
-		for _, s := range ops[i] {
+		for _, s := range ops[i].sets {
 			if _, ok := needed[s.entryKey]; ok {
 				chosen[i] = true
 			}
@@ -45,7 +48,7 @@ func closeOver(ops []nameOp, chosen []bool) {
 		if !chosen[i] {
 			continue
 		}
-		for _, s := range ops[i] {
+		for _, s := range ops[i].sets {
 			needed[s.entryKey] = struct{}{}
 		}
 	}
@@ -60,9 +63,9 @@ func setEntry(entries map[string]*memNode, name string, node *memNode) {
 	entries[name] = node
 }
 
-// changeNames does op now and keeps it for the next SyncDir.
-func (m *Mem) changeNames(op nameOp) {
-	for _, s := range op {
+// changeNames does a change now and keeps it for the next SyncDir.
+func (m *Mem) changeNames(sets ...entrySet) {
+	for _, s := range sets {
 		if old := s.dir.entries[s.name]; old != nil && !old.isDir {
 			old.names--
 		}
@@ -71,7 +74,8 @@ func (m *Mem) changeNames(op nameOp) {
 			s.node.names++
 		}
 	}
-	m.pending = append(m.pending, op)
+	m.lastSerial++
+	m.pending = append(m.pending, nameOp{sets, m.lastSerial})
 }
 
 // syncNames makes the pending operations on dir durable, and what they need.
@@ -87,7 +91,7 @@ func (m *Mem) syncNames(dir *memNode) {
 			rest = append(rest, op)
 			continue
 		}
-		for _, s := range op {
+		for _, s := range op.sets {
 			setEntry(s.dir.durableEntries, s.name, s.node)
 		}
 	}

@@ -32,6 +32,7 @@ type fileOp struct {
 	// length of the range; of a truncate: how far the old size reached.
 	length int64
 	data   []byte // of a write; never changed
+	serial uint64 // among all changes of the tree
 }
 
 // apply does op to im.
@@ -66,6 +67,8 @@ func (m *Mem) change(n *memNode, op fileOp) {
 	before := n.now.pages
 	op.apply(n.now)
 	m.usedPages += n.now.pages - before
+	m.lastSerial++
+	op.serial = m.lastSerial
 	n.unsynced = append(n.unsynced, op)
 }
 
