@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/sealstone/sealstone/engine/index"
@@ -133,6 +132,11 @@ func (s *Store) logInOrder(recs []*record, then func(logged bool)) error {
 		s.count.logBytes.Add(int64(end - first))
 		s.enterLocked(recs, first, end)
 	}
+	for _, r := range recs {
+		if err != nil {
+			s.debts.oweLocked(r)
+		}
+	}
 	then(err == nil)
 	return err
 }
@@ -190,23 +194,17 @@ type deadExtent struct {
 	seq uint64
 }
 
-// buryDead writes the tombstones of dead extents into their segments'
-// sidecars. Where that fails the store becomes read-only: a rebuild could
-// bring a refused put back.
+// buryDead writes the tombstones of extents that were refused. Where that
+// fails the store becomes read-only: a rebuild could bring one back.
 func (s *Store) buryDead(dead []deadExtent) {
-	bySegment := map[uint64][]disk.Tombstone{}
-	for _, d := range dead {
-		bySegment[d.at.Segment] = append(bySegment[d.at.Segment], disk.Tombstone{
-			Kind: disk.TombstoneDead, Namespace: d.key.Namespace, Hash: []byte(d.key.Hash), Seq: d.seq, Page: d.at.Page,
-		})
+	err := s.bury(dead)
+	if err == nil {
+		return
 	}
-	for segment, ts := range bySegment {
-		if err := s.vol.AppendTombstones(segment, ts); err != nil && !errors.Is(err, disk.ErrNoSegment) {
-			s.mu.Lock()
-			s.breakLocked("tombstones", err)
-			s.mu.Unlock()
-		}
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.debts.dead = append(s.debts.dead, dead...)
+	s.breakLocked("tombstones", err)
 }
 
 // breakLocked ends writing after a failure that leaves it open what is on

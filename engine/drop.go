@@ -53,7 +53,7 @@ func (n *Namespace) drop(ctx context.Context, op *operation, keys []index.Key, o
 		if err := s.waitDurable(ctx, last); err != nil {
 			for i := range results {
 				if results[i].Status == StatusOK {
-					st := putStatus(err)
+					st := unknownStatus(err)
 					results[i] = Result{st, &BlockError{Status: st, Hash: []byte(keys[i].Hash), Offset: -1, Reason: "not known to be durable", Err: err}}
 				}
 			}
@@ -106,6 +106,7 @@ func (s *Store) tryDrop(ctx context.Context, k index.Key) (wal.LSN, Status, erro
 		return 0, statusNone, s.awaitProgress(ctx, moved)
 	}
 	defer s.endGuest(&guest)
+	r := &record{Kind: recordDrop, Key: k, Entry: index.Entry{Seq: e.Seq}, From: home}
 	s.o.private.points("drop:before-tombstone")
 	err = s.vol.AppendTombstones(home.Segment, []disk.Tombstone{{
 		Kind: disk.TombstoneDrop, Namespace: k.Namespace, Hash: []byte(k.Hash), Seq: e.Seq, Page: home.Page,
@@ -117,11 +118,17 @@ func (s *Store) tryDrop(ctx context.Context, k index.Key) (wal.LSN, Status, erro
 		if errors.Is(err, tiers.ErrBusy) { // nothing was written
 			return 0, StatusShed, err
 		}
+		if errors.Is(err, disk.ErrPoisoned) {
+			// It may stand, and no put may be told meanwhile that the key exists.
+			s.mu.Lock()
+			s.debts.oweLocked(r)
+			s.breakLocked("tombstones", err)
+			s.mu.Unlock()
+		}
 		return 0, StatusIOError, err
 	}
 	s.o.private.points("drop:before-log")
-	r := &record{Kind: recordDrop, Key: k, Entry: index.Entry{Seq: e.Seq}, From: home}
-	if err := s.logOne(r); err != nil {
+	if err := s.logOne(r); err != nil { // its tombstone stands
 		return 0, StatusIOError, err
 	}
 	s.count.dropped.Add(1)

@@ -426,6 +426,7 @@ func (s *Store) enterMove(r *record, place placed) error {
 	lost := seg.lost
 	if lost {
 		seg.inflight--
+		s.debts.oweLocked(r)
 	}
 	s.mu.Unlock()
 	if lost {

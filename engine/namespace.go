@@ -114,6 +114,7 @@ func (s *Store) namespace(l Layout, tenant string, o NamespaceOptions) (*Namespa
 	}
 	m, err := s.meta.AddNamespace(tenant, l, s.o.private.now().Unix())
 	if err != nil {
+		s.metaFailed()
 		return nil, fmt.Errorf("engine: add namespace: %w", err)
 	}
 	s.mu.Lock()
@@ -230,6 +231,7 @@ func (n *Namespace) bumpEpoch() (*Namespace, error) {
 	}
 	m, err := s.meta.RaiseFloor(n.info.Number, floor)
 	if err != nil {
+		s.metaFailed()
 		return nil, fmt.Errorf("engine: bump epoch: %w", err)
 	}
 	s.mu.Lock()

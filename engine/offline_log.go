@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/sealstone/sealstone/engine/index"
+	"github.com/sealstone/sealstone/tiers/disk"
 	"github.com/sealstone/sealstone/wal"
 )
 
@@ -35,8 +36,15 @@ var errDropBatch = errors.New("engine: batch is not kept")
 func (f *offline) pendingChanges() (*changes, error) {
 	c := &changes{keys: map[index.Key]*index.Entry{}, segments: map[uint64][]index.Key{}}
 	recs, err := f.pendingRecords(c)
-	if err != nil || len(recs) == 0 {
+	if err != nil {
 		return c, err
+	}
+	var buried []buriedKey
+	for _, i := range f.s.vol.Segments() {
+		buried = append(buried, f.s.buriedIn(i.ID)...)
+	}
+	if len(recs) == 0 && len(buried) == 0 {
+		return c, nil
 	}
 	a := f.s.newApplication()
 	// Not bounded by a context: only a call that has returned may be read.
@@ -46,6 +54,11 @@ func (f *offline) pendingChanges() (*changes, error) {
 				return err
 			}
 			if err := a.apply(b, r); err != nil {
+				return err
+			}
+		}
+		for _, k := range buried {
+			if err := c.finish(a, b, k); err != nil {
 				return err
 			}
 		}
@@ -95,6 +108,24 @@ func (c *changes) touch(b *index.Batch, r *record) error {
 	}
 	for _, o := range others {
 		c.keys[o.Key] = nil
+	}
+	return err
+}
+
+// finish does what Open does for a tombstone that has no record.
+func (c *changes) finish(a *application, b *index.Batch, k buriedKey) error {
+	touched := []index.KeyEntry{{Key: k.Key}}
+	if k.kind == disk.TombstoneQuarantine {
+		var err error
+		if touched, err = b.Referrers(k.at); err != nil {
+			return err
+		}
+	}
+	had, err := a.finish(b, k)
+	for _, o := range touched {
+		if had {
+			c.keys[o.Key] = nil
+		}
 	}
 	return err
 }

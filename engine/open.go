@@ -106,11 +106,7 @@ func (s *Store) open() error {
 	if err := s.syncOldLog(); err != nil {
 		return err
 	}
-	if err := s.recover(); err != nil {
-		return err
-	}
-	s.rememberSpoilt()
-	return nil
+	return s.recover()
 }
 
 func (s *Store) openFS() error {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sealstone/sealstone/internal/vfs"
+	"github.com/sealstone/sealstone/tiers/disk"
 )
 
 // Admission decides which new blocks are worth a write.
@@ -123,9 +124,10 @@ type privateOptions struct {
 	noBackground  bool // no timers: tests drive sync, apply and evict
 	workshop      bool // of an offline command: see workshopOptions
 	memTableBytes int64
-	memoryLimit   int64 // instead of the control group's; -1 is none
-	inMemory      bool  // the file system keeps files in memory
-	logFileBytes  int64 // with indexBytes: instead of what room.go derives
+	memoryLimit   int64             // instead of the control group's; -1 is none
+	inMemory      bool              // the file system keeps files in memory
+	probe         *disk.ProbeReport // of the same file system, instead of trying it again
+	logFileBytes  int64             // with indexBytes: instead of what room.go derives
 	indexBytes    int64
 	// sleep, instead of a timer, is how the scrubber waits.
 	sleep func(ctx context.Context, d time.Duration) error

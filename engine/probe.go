@@ -43,6 +43,9 @@ func (s *Store) ProbeReport() *ProbeReport { return s.probe.Clone() }
 // speed and nothing else. Errors: ErrPathRefused where Options.Path asks for
 // a path that is not proven.
 func (s *Store) probePaths() (*disk.ProbeReport, error) {
+	if known := s.o.private.probe; known != nil {
+		return known.Clone(), nil
+	}
 	stored := s.readProbe()
 	r, err := s.probeOnce(stored == nil)
 	if err == nil && r.SameGround(stored) {

@@ -368,7 +368,7 @@ func (p *putBatch) store(ctx context.Context, mine []*putItem) {
 	}
 	for _, it := range logged {
 		if err != nil {
-			p.fail(it, putStatus(err), "stored, and not known to be durable", err)
+			p.fail(it, unknownStatus(err), "stored, and not known to be durable", err)
 			continue
 		}
 		p.settle(it, PutResult{Status: StatusOK, Shared: it.rec.Entry.IsAlias(), Durable: p.o.Durable, WrittenBytes: it.placed.extent.Bytes()})
@@ -389,6 +389,15 @@ func putStatus(err error) Status {
 		return StatusClosed
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return StatusTimeout
+	}
+	return StatusIOError
+}
+
+// unknownStatus is that of what was logged already when it failed: it may be
+// there later or not, and is not refused.
+func unknownStatus(err error) Status {
+	if st := putStatus(err); st == StatusTimeout {
+		return st
 	}
 	return StatusIOError
 }

@@ -72,18 +72,22 @@ func (s *Store) writeRun(seg *segment, items []*putItem) {
 		s.retire(seg)
 		err = s.writeFailed(err)
 	}
+	var dead []deadExtent
 	for _, it := range items {
-		page := it.img.ext.Address.Page
+		ext := &it.img.ext
 		if it.err = err; err == nil {
-			it.err = seg.writer.Done(page, &it.placed.entry)
+			it.err = seg.writer.Done(ext.Address.Page, &it.placed.entry)
 		}
 		if it.err != nil {
-			s.giveUp(seg, page)
+			s.giveUp(seg, ext.Address.Page)
+			dead = append(dead, deadExtent{ext.Address, index.Key{Namespace: ext.Namespace, Hash: string(ext.Hash)}, ext.Seq})
 			continue
 		}
 		it.placed.seg = seg
 		s.count.writtenBytes.Add(it.placed.extent.Bytes())
 	}
+	// A device may have written what it says it has not.
+	s.buryDead(dead)
 }
 
 // reap waits until at most n writes are under way, in order, and keeps what

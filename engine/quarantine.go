@@ -92,8 +92,14 @@ func (s *Store) quarantine(k index.Key, e index.Entry, reason string) {
 	if errors.Is(err, tiers.ErrBusy) {
 		return // nothing was written; the next read will tell again
 	}
+	r := &record{Kind: recordQuarantine, Key: k, Entry: e}
 	if err == nil {
-		err = s.logQuarantine(&record{Kind: recordQuarantine, Key: k, Entry: e})
+		err = s.logQuarantine(r)
+	} else {
+		s.mu.Lock()
+		s.spoilt[e.Address] = struct{}{}
+		s.debts.oweLocked(r)
+		s.mu.Unlock()
 	}
 	if err != nil {
 		s.mu.Lock()

@@ -74,9 +74,13 @@ func (r *recovery) settle() error {
 		if err := r.rebuild(); err != nil {
 			return fmt.Errorf("engine: rebuild the index: %w", err)
 		}
+		r.s.rememberSpoilt()
 		r.s.openClock.done("rebuild")
 	} else {
 		if err := r.replay(); err != nil {
+			return fmt.Errorf("engine: replay the log: %w", err)
+		}
+		if err := r.finishBuried(); err != nil {
 			return fmt.Errorf("engine: replay the log: %w", err)
 		}
 		r.s.openClock.done("replay")

@@ -45,6 +45,7 @@ func (s *Store) reserved(from *idRange, n uint64, reserve func() (first, bound u
 		}
 		first, bound, err := reserve()
 		if err != nil {
+			s.metaFailed()
 			return 0, err
 		}
 		s.mu.Lock()
@@ -57,4 +58,12 @@ func (s *Store) takeIDs(from *idRange, n uint64) (first uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return from.take(n)
+}
+
+// metaFailed is called after a change of STORE or NAMESPACES failed: they take
+// no more changes then, and what is on disk is known only to the next Open.
+func (s *Store) metaFailed() {
+	if err := s.meta.Err(); err != nil {
+		s.health.set("metadata", HealthReadOnly, "%v", err)
+	}
 }

@@ -45,8 +45,9 @@ func (s *Store) tryResume(now time.Time) {
 
 // resume begins a new log and new segments. What is durable is applied first;
 // what is logged and could not be made durable is logged anew, what a failed
-// sync withdrew stays withdrawn. The old log goes only when the index is
-// flushed past it (rule void), and before that nothing new is accepted.
+// sync withdrew stays withdrawn, with tombstones. The old log goes only when
+// the index is flushed past it (rule void), and before that nothing new is
+// accepted.
 func (s *Store) resume(ctx context.Context) error {
 	if err := s.idx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", errIndexGone, err)

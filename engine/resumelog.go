@@ -57,7 +57,7 @@ func (s *Store) changeLog(ctx context.Context) error {
 	}
 	s.takeLog(n)
 	_ = old.Close() // poisoned, most likely: its files are gone
-	return nil
+	return s.writeAgain()
 }
 
 // logAnew makes a new log behind the old one and logs in it what is pending.
@@ -104,7 +104,7 @@ func (n *nextLog) write() error {
 	return err
 }
 
-// takeLog makes a new log that of the store, which is whole again.
+// takeLog makes a new log that of the store.
 func (s *Store) takeLog(n *nextLog) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +121,4 @@ func (s *Store) takeLog(n *nextLog) {
 		s.evictOpen = n.base
 	}
 	n.log.SetMark(s.mark)
-	s.broken, s.resumeWait = nil, 0
-	s.progressLocked()
-	kick(s.kickApply)
 }

@@ -88,6 +88,7 @@ type Store struct {
 	// they are not shared even after the record is applied (rule shareguard).
 	spoilt map[disk.Address]struct{}
 	broken error         // a sync or a log write failed: no more writes
+	debts  debts         // what a failure left to be done before writing goes on
 	moved  chan struct{} // closed and replaced when mark or applied move
 
 	syncMu    sync.Mutex // one group sync at a time

@@ -63,8 +63,9 @@ func (s *Store) dirtyLocked() (out []*disk.Writer) {
 }
 
 // syncFailed: what the failed sync covered may be lost whatever a second one
-// says, so it is withdrawn: visible no more, and never applied. Whoever waits
-// for it gets the error. The store is read-only until resume has new files.
+// says, so it is withdrawn: visible no more, and never applied, but for drops
+// and quarantines: their tombstones stand, so they are logged anew with the
+// first writes. Whoever waits for it gets the error. The store is read-only until resume has new files.
 func (s *Store) syncFailed(what string, w *disk.Writer, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,6 +85,7 @@ func (s *Store) syncFailed(what string, w *disk.Writer, err error) {
 			seg.pending--
 		}
 		s.undoLocked(r)
+		s.debts.oweLocked(r)
 	}
 	s.count.withdrawn.Add(int64(len(s.pending) - n))
 	s.pending = s.pending[:n:n]
