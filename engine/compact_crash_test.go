@@ -14,6 +14,7 @@ import (
 // compact empties segments at random, whatever is live in them. No key is
 // lost by it.
 func (d *driver) compact() {
+	defer d.life.begin(phaseCompact)()
 	var ids []uint64
 	for _, i := range d.s.vol.Segments() {
 		if i.Sealed {
@@ -26,6 +27,8 @@ func (d *driver) compact() {
 		d.note("compact segment %d: %v", id, err)
 		var kept errKept
 		switch {
+		case d.hurt():
+			return // see mend
 		case err == nil:
 			d.allDurable()
 		case !errors.As(err, &kept) && !errors.Is(err, ErrShed):

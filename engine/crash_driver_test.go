@@ -12,12 +12,19 @@ import (
 
 // driver does random operations and tells the model.
 type driver struct {
-	t   *testing.T
-	rng *rand.Rand
-	m   *crashModel
-	s   *Store
-	n   *Namespace
-	log []string // what was done, for the report of a failure
+	t    *testing.T
+	rng  *rand.Rand
+	m    *crashModel
+	life *life
+	s    *Store
+	n    *Namespace
+	log  []string // what was done, for the report of a failure
+
+	where      string
+	lostLog    bool // the log was lost before this life
+	rebuilding bool // the first Open begins with a rebuild
+	moveShare  float64
+	healed     int // failures that the store has got over
 }
 
 func (d *driver) note(format string, args ...any) {
@@ -29,7 +36,13 @@ const (
 	modelContents = 4 // few, so that keys share content
 )
 
+// step does one random thing, and mends what failed on the way.
 func (d *driver) step() {
+	d.act()
+	d.mend()
+}
+
+func (d *driver) act() {
 	k := d.rng.IntN(modelKeys)
 	ctx := context.Background()
 	switch p := d.rng.IntN(100); {
@@ -42,37 +55,70 @@ func (d *driver) step() {
 	case p < 57:
 		d.drop(k)
 	case p < 65:
-		d.note("sync")
-		d.s.syncOnce()
+		d.sync("sync", d.s.syncOnce)
 	case p < 71:
-		d.note("sync and apply")
-		d.s.syncAndApply()
+		d.sync("sync and apply", d.s.syncAndApply)
 	case p < 77:
-		d.note("flush")
-		if err := d.s.Flush(ctx); err != nil {
-			d.t.Fatalf("flush: %v", err)
-		}
-		d.allDurable()
+		d.flush()
 	case p < 82:
-		d.note("flush the index")
-		_ = d.s.idx.Flush(ctx)
+		d.flushIndex()
 	case p < 84:
 		d.n.Touch(ctx, [][]byte{hashOf(k)})
 	case p < 86:
-		if _, err := d.n.Match(ctx, [][]byte{hashOf(k)}); err != nil { // a lease moves it on
+		if _, err := d.n.Match(ctx, [][]byte{hashOf(k)}); err != nil && !d.hurt() { // a lease moves it on
 			d.t.Fatalf("match: %v", err)
 		}
-	case p < 91:
+	case p < 90:
 		d.evict()
-	case p < 94:
+	case p < 93:
 		d.compact()
-	case p < 97:
+	case p < 96:
 		d.quarantine(k)
-	case p < 98:
+	case p < 97:
 		d.bump()
+	case p < 98:
+		d.reopen()
 	default:
 		d.expect(k)
 	}
+}
+
+func (d *driver) sync(name string, do func()) {
+	defer d.life.begin(phaseSync)()
+	d.note("%s", name)
+	do()
+}
+
+func (d *driver) flush() {
+	defer d.life.begin(phaseSync)()
+	err := d.s.Flush(context.Background())
+	d.note("flush: %v", err)
+	switch {
+	case err == nil:
+		d.allDurable()
+	case !d.hurt():
+		d.t.Fatalf("flush: %v", err)
+	}
+}
+
+func (d *driver) flushIndex() {
+	defer d.life.begin(phaseIndex)()
+	d.note("flush the index: %v", d.s.idx.Flush(context.Background()))
+}
+
+// space opens the namespace, to write with one codec or another.
+func (d *driver) space() {
+	codec := []Compression{CompressionOff, CompressionOff, CompressionS2, CompressionZstd}[d.rng.IntN(4)]
+	n, err := d.s.Namespace(context.Background(), testLayout(), "tenant", NamespaceOptions{Compression: codec})
+	if err == nil {
+		d.n = n
+		return
+	}
+	d.note("namespace: %v", err)
+	if !d.hurt() {
+		d.t.Fatalf("%s: namespace: %v", d.where, err)
+	}
+	d.life.end()
 }
 
 // expect compares one key in the running store, where everything is exact
@@ -83,6 +129,7 @@ func (d *driver) expect(k int) {
 	defer d.m.mu.Unlock()
 	mk := d.m.keys[k]
 	switch {
+	case d.hurt(): // see mend
 	case status == StatusMiss && (!mk.set || mk.mayMiss):
 	case status == StatusOK && mk.set && got == mk.content && !mk.gone:
 	default:
@@ -111,9 +158,14 @@ func (d *driver) put(durable bool, keys ...int) {
 		}
 		d.m.with(k, func(mk *modelKey) { mk.putting = contents[i] })
 	}
+	defer d.life.begin(phasePut)()
 	stored := false
 	for i, r := range d.n.Put(context.Background(), blocks, PutOptions{Durable: durable}) {
 		d.m.with(keys[i], func(mk *modelKey) {
+			if d.hurt() && r.Status != StatusOK {
+				mk.putFailed(contents[i], r)
+				return
+			}
 			if err := mk.wasPut(contents[i], r); err != nil {
 				d.t.Fatalf("put key %d: %v", keys[i], err)
 			}
@@ -121,7 +173,7 @@ func (d *driver) put(durable bool, keys ...int) {
 		d.note("put key %d content %d durable %v: %v existed %v shared %v", keys[i], contents[i], durable, r.Status, r.Existed, r.Shared)
 		stored = stored || r.Status == StatusOK && !r.Existed
 	}
-	if durable && stored {
+	if durable && stored && !d.hurt() {
 		d.allDurable()
 	}
 }
@@ -153,7 +205,17 @@ func (mk *modelKey) wasPut(content int, r PutResult) error {
 	return nil
 }
 
+// putFailed takes over a put that a failure ended. Only one that is unknown
+// may be visible later.
+func (mk *modelKey) putFailed(content int, r PutResult) {
+	mk.putting = -1
+	if r.Status == StatusIOError && (!mk.set || mk.mayMiss) {
+		mk.orphans[content] = true
+	}
+}
+
 func (d *driver) drop(k int) {
+	defer d.life.begin(phaseDrop)()
 	d.m.with(k, func(mk *modelKey) { mk.dropping = true })
 	r := d.n.Drop(context.Background(), [][]byte{hashOf(k)})[0]
 	d.m.with(k, func(mk *modelKey) {
@@ -161,25 +223,36 @@ func (d *driver) drop(k int) {
 		switch {
 		case r.Status == StatusOK && mk.set && !mk.gone, r.Status == StatusMiss && (!mk.set || mk.mayMiss):
 			mk.set, mk.orphans = false, map[int]bool{}
+		case d.hurt():
+			mk.dropTried = mk.dropTried || r.Status == StatusIOError
 		default:
 			d.t.Fatalf("drop key %d: %v %v; model set %v", k, r.Status, r.Err, mk.set)
 		}
 	})
 	d.note("drop key %d: %v", k, r.Status)
-	if r.Status == StatusOK {
+	if r.Status == StatusOK && !d.hurt() {
 		d.allDurable()
 	}
 }
 
 // evict may take any key that is stored; afterwards it is looked which.
 func (d *driver) evict() {
+	defer d.life.begin(phaseEvict)()
 	d.m.all(func(k *modelKey) { k.mayMiss = true })
 	ok, err := d.s.EvictOnce(context.Background())
+	d.note("evict: %v %v", ok, err)
+	if err != nil && d.hurt() {
+		return // see mend
+	}
 	if err != nil {
 		d.t.Fatalf("evict: %v", err)
 	}
-	d.note("evict: %v", ok)
 	d.m.all(func(k *modelKey) { k.durable = k.durable || ok && k.set })
+	d.lookWhatWent()
+}
+
+// lookWhatWent finds which keys an eviction took.
+func (d *driver) lookWhatWent() {
 	for i := range modelKeys {
 		_, status := readContent(d.n, i)
 		d.m.with(i, func(k *modelKey) {
@@ -197,6 +270,7 @@ func (d *driver) quarantine(k int) {
 	if err != nil || !found[0].ok {
 		return
 	}
+	defer d.life.begin(phaseBad)()
 	d.note("quarantine key %d at %v", k, found[0].entry.Address)
 	d.s.storm.reset()
 	hit := map[*modelKey]bool{} // to whether a drop of it was tried before
@@ -207,10 +281,16 @@ func (d *driver) quarantine(k int) {
 		}
 	})
 	d.s.quarantine(index.Key{Namespace: d.n.info.Number, Hash: string(hashOf(k))}, found[0].entry, "test")
+	if d.hurt() {
+		return // see mend
+	}
 	if _, status := readContent(d.n, k); status == StatusOK {
 		d.t.Fatalf("key %d is served after its quarantine", k)
 	}
-	if err := d.s.Flush(context.Background()); err != nil {
+	switch err := d.s.Flush(context.Background()); {
+	case d.hurt():
+		return
+	case err != nil:
 		d.t.Fatalf("flush: %v", err)
 	}
 	d.allDurable()
@@ -232,10 +312,14 @@ func (d *driver) quarantine(k int) {
 func (d *driver) bump() {
 	d.m.all(func(k *modelKey) { k.bumping = true })
 	n, err := d.n.BumpEpoch(context.Background())
+	d.note("bump: %v", err)
+	if err != nil && d.hurt() {
+		d.life.end() // the metadata take no more changes
+		return
+	}
 	if err != nil {
 		d.t.Fatalf("bump: %v", err)
 	}
-	d.note("bump")
 	d.n = n
 	d.m.all(func(k *modelKey) { *k = modelKey{putting: -1, orphans: map[int]bool{}} })
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sealstone/sealstone/internal/vfs"
+	"github.com/sealstone/sealstone/tiers/disk"
 )
 
 // modelOptions make segments so small that a few blocks fill one.
@@ -15,15 +17,28 @@ func modelOptions(fs vfs.FS) Options {
 	o := testOptions(fs)
 	o.MaxBlockBytes, o.SegmentBytes, o.CapacityBytes = 16*kib, 96*kib, 4*mib
 	o.private.memTableBytes = 64 * kib
+	// A life is short: what it finds out about its host is the same each time.
+	o.private.probe, o.private.memoryLimit = memProbe(), -1
+	o.ReadWorkers, o.HintBytes = 2, 1*mib
 	return o
 }
 
-// crashPlan is one crash of a random history.
+// memProbe is what a probe of a file system in memory comes to.
+var memProbe = sync.OnceValue(func() *disk.ProbeReport {
+	r, err := disk.Probe(context.Background(), disk.ProbeOptions{FS: vfs.NewMem(), Quick: true})
+	if err != nil {
+		panic(err)
+	}
+	return r
+})
+
+// crashPlan is one crash of a random history, and what fails before it.
 type crashPlan struct {
 	at        uint64 // mutating operation before which it happens
 	options   vfs.CrashOptions
 	loseIndex bool
 	loseLog   bool
+	fail      failPlan
 }
 
 func (p crashPlan) String() string {
@@ -34,16 +49,16 @@ func (p crashPlan) String() string {
 	if p.options.KeepUnsynced {
 		kind = "kill that leaves the page cache"
 	}
-	return fmt.Sprintf("%s before operation %d (keep bytes %.1f names %.1f torn %d, index lost %v, log lost %v)",
-		kind, p.at, p.options.KeepBytes, p.options.KeepNames, p.options.TornSectorBytes, p.loseIndex, p.loseLog)
+	return fmt.Sprintf("%s before operation %d (keep bytes %.1f names %.1f torn %d, index lost %v, log lost %v, failing %v)",
+		kind, p.at, p.options.KeepBytes, p.options.KeepNames, p.options.TornSectorBytes, p.loseIndex, p.loseLog, p.fail)
 }
 
 func randomCrash(rng *rand.Rand) crashPlan {
-	keep := []float64{0, 0.5, 1}
+	keep := []float64{0, 0.5, 0.5, 1}
 	lifetime := []int{60, 150, 500}[rng.IntN(3)] // Open alone takes some 30
 	p := crashPlan{at: 1 + uint64(rng.IntN(lifetime)), options: vfs.CrashOptions{
-		Seed: rng.Uint64(), KeepBytes: keep[rng.IntN(3)], KeepNames: keep[rng.IntN(3)],
-		TornSectorBytes: []int{0, 512, 4096}[rng.IntN(3)], KeepAll: rng.IntN(3) == 0,
+		Seed: rng.Uint64(), KeepBytes: keep[rng.IntN(4)], KeepNames: keep[rng.IntN(4)],
+		TornSectorBytes: []int{0, 512, 512, 4096, 4096}[rng.IntN(5)], KeepAll: rng.IntN(4) == 0,
 	}}
 	p.options.KeepUnsynced = p.options.KeepAll && rng.IntN(2) == 0
 	switch rng.IntN(8) {
@@ -52,59 +67,62 @@ func randomCrash(rng *rand.Rand) crashPlan {
 	case 1:
 		p.loseLog = true
 	}
+	if rng.IntN(3) == 0 {
+		p.fail = randomFailure(rng, lifetime)
+	}
 	return p
 }
 
 // crashed is a file system as a crash left it, and what may be found in it.
 type crashed struct {
-	fs  *vfs.Mem
-	m   *crashModel
-	log []string
+	fs     *vfs.Mem
+	m      *crashModel
+	log    []string
+	report vfs.CrashReport
+	phase  string // what the store was doing
+	ops    uint64 // done in all its life
+	// unchecked: it crashed before what it found was taken over.
+	unchecked bool
 }
 
-// runUntilCrash opens a store, checks it, and does random operations; the
-// crash comes before its planned operation wherever that is: in Open, in a
+// runUntilCrash runs one life: it opens a store, checks it, and does steps;
+// the crash comes before its planned operation wherever that is: in Open, in a
 // call, in the index's background work. The store that lived on is closed.
-func runUntilCrash(t *testing.T, rng *rand.Rand, mem *vfs.Mem, m *crashModel, plan crashPlan, lostLog bool, where string) crashed {
+func runUntilCrash(t *testing.T, rng *rand.Rand, start crashed, plan crashPlan, lostLog bool, where string, step func(*driver)) crashed {
 	t.Helper()
-	var out crashed
-	var mu sync.Mutex
-	hooked := vfs.WithHook(mem, func(op vfs.Op) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if op.Mutates() && op.Index >= plan.at && out.fs == nil {
-			out.m = m.snapshot(plan.options)
-			out.fs = mem.CrashClone(plan.options)
-		}
-		return nil
-	})
-	isCrashed := func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return out.fs != nil
+	l := &life{mem: start.fs, m: start.m, plan: plan, left: plan.fail.count}
+	d := &driver{t: t, rng: rng, m: start.m, life: l, where: where, lostLog: lostLog}
+	d.moveShare = []float64{0.25, 0.5, 1}[rng.IntN(3)]
+	l.hooked = vfs.WithHook(start.fs, l.hook)
+	d.rebuilding = isLost(start.fs)
+	for d.open(); !l.isCrashed(); {
+		step(d)
 	}
-	o := modelOptions(hooked)
-	o.MoveShare = []float64{0.25, 0.5, 1}[rng.IntN(3)]
-	s, err := Open("mem", o)
-	if err != nil {
-		t.Fatalf("%s: open: %v", where, err)
-	}
-	d := &driver{t: t, rng: rng, m: m, s: s, n: mustSpace(t, s)}
-	m.check(t, s, d.n, lostLog, where)
-	for !isCrashed() {
-		d.step()
-	}
-	mustClose(t, s)
-	lose(t, out.fs, plan)
+	d.end()
+	out := l.out
+	out.ops = l.ops
 	out.log = d.log
 	return out
 }
 
+// isLost: an Open of this tree begins with a rebuild.
+func isLost(fs *vfs.Mem) bool {
+	if _, err := fs.Stat("STORE"); err != nil {
+		return false // there is no store yet
+	}
+	for _, dir := range []string{indexDir, logDir} {
+		if _, err := fs.Stat(dir); err != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // checkAside opens copies of what a crash left, with index or log lost too:
 // what is found then must be right as well.
-func checkAside(t *testing.T, left crashed, plan crashPlan, where string) {
+func checkAside(t *testing.T, left crashed, plan crashPlan, where string, losses ...crashPlan) {
 	t.Helper()
-	for _, p := range []crashPlan{{loseIndex: true}, {loseLog: true}, {loseIndex: true, loseLog: true}} {
+	for _, p := range losses {
 		clone := left.fs.CrashClone(vfs.CrashOptions{KeepAll: true})
 		lose(t, clone, p)
 		s := mustOpen(t, modelOptions(clone))
@@ -114,6 +132,9 @@ func checkAside(t *testing.T, left crashed, plan crashPlan, where string) {
 		mustClose(t, s)
 	}
 }
+
+// losses are the ways to lose what a rebuild makes anew.
+var losses = []crashPlan{{loseIndex: true}, {loseLog: true}, {loseIndex: true, loseLog: true}}
 
 func lose(t *testing.T, fs *vfs.Mem, p crashPlan) {
 	t.Helper()
@@ -126,28 +147,10 @@ func lose(t *testing.T, fs *vfs.Mem, p crashPlan) {
 	}
 }
 
-// TestLaw3CrashModel drives random histories through several crashes each.
-// Set SEALSTONE_SEED to replay one, SEALSTONE_FULL for ten thousand.
-func TestLaw3CrashModel(t *testing.T) {
-	seeds := seedsToRun(t, 150, 10_000)
-	for _, seed := range seeds {
-		crashHistory(t, seed)
-	}
-	t.Logf("%d histories from seed %d on", len(seeds), seeds[0])
-}
+// livesOfHistory is how often the store of one seed crashes.
+const livesOfHistory = 4
 
-// TestLaw3CrashModelCompressed: each life of a store writes with another codec,
-// or none, and shares what the lives before it wrote.
-func TestLaw3CrashModelCompressed(t *testing.T) {
-	seeds := seedsToRun(t, 50, 5_000)
-	for _, seed := range seeds {
-		squeezed(t, CompressionS2, CompressionOff, CompressionZstd)
-		crashHistory(t, seed)
-	}
-	t.Logf("%d histories from seed %d on", len(seeds), seeds[0])
-}
-
-func crashHistory(t *testing.T, seed uint64) {
+func crashHistory(t *testing.T, seed uint64, run *crashRun) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	state := crashed{fs: vfs.NewMem(), m: newModel(modelKeys)}
@@ -161,40 +164,24 @@ func crashHistory(t *testing.T, seed uint64) {
 			}
 		}
 	}()
-	for life := range 5 {
+	for life := range livesOfHistory {
 		plan := randomCrash(rng)
+		where := fmt.Sprintf("seed %d life %d", seed, life)
 		log = append(log, fmt.Sprintf("life %d ends with a %s", life, plan))
-		state = runUntilCrash(t, rng, state.fs, state.m, plan, lostLog, fmt.Sprintf("seed %d life %d", seed, life))
-		lostLog = plan.loseLog
+		fault := run.tally.Try(where + ": " + plan.String())
+		state = runUntilCrash(t, rng, state, plan, lostLog, where, (*driver).step)
+		fault.Fire()
+		run.kinds.note(state)
 		log = append(log, state.log...)
-		checkAside(t, state, plan, fmt.Sprintf("seed %d after life %d", seed, life))
-	}
-}
-
-// crashTwice runs a fixed history up to a crash, then crashes the Open that
-// follows before each step-th of its operations.
-func crashTwice(t *testing.T, mode int, plan crashPlan, step uint64) {
-	t.Helper()
-	const seed = 7
-	where := fmt.Sprintf("mode %d crash before operation %d", mode, plan.at)
-	first := runUntilCrash(t, rand.New(rand.NewPCG(seed, 1)), vfs.NewMem(), newModel(modelKeys), plan, false, where)
-	for j := 1 + plan.at%step; ; j += step {
-		left := first.fs.CrashClone(vfs.CrashOptions{KeepAll: true})
-		var clone *vfs.Mem
-		o := modelOptions(vfs.WithHook(left, func(op vfs.Op) error {
-			if op.Mutates() && op.Index == j {
-				clone = left.CrashClone(plan.options)
-			}
-			return nil
-		}))
-		s := mustOpen(t, o)
-		first.m.snapshot(vfs.CrashOptions{KeepAll: true}).check(t, s, mustSpace(t, s), false, where)
-		mustClose(t, s)
-		if clone == nil {
-			return
+		where = fmt.Sprintf("seed %d after life %d", seed, life)
+		auditWreck(t, rng, state, lostLog && state.unchecked, where)
+		lose(t, state.fs, plan)
+		lostLog = plan.loseLog || lostLog && state.unchecked
+		if rng.IntN(2) == 0 {
+			checkAside(t, state, plan, where, losses[rng.IntN(len(losses))])
 		}
-		s = mustOpen(t, modelOptions(clone))
-		first.m.snapshot(vfs.CrashOptions{KeepAll: true}).check(t, s, mustSpace(t, s), false, fmt.Sprintf("%s, and Open before its operation %d", where, j))
-		mustClose(t, s)
+		fault.Survive()
 	}
+	run.tally.Seeds(1)
+	run.tally.Settle()
 }

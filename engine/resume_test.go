@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sealstone/sealstone/internal/vfs"
+	"github.com/sealstone/sealstone/tiers/disk"
 )
 
 // faultyRig is a rig whose file system fails what a test chooses.
@@ -37,6 +38,17 @@ func (f *faultyRig) failing(kind vfs.OpKind, dir string) {
 	fn := func(op vfs.Op) error {
 		if op.Kind == kind && strings.HasPrefix(op.Name, dir+"/") && !strings.HasSuffix(op.Name, ".tmp") {
 			return syscall.EIO
+		}
+		return nil
+	}
+	f.fail.Store(&fn)
+}
+
+// failingLate is failing, but what is reported as failed is done.
+func (f *faultyRig) failingLate(kind vfs.OpKind, dir string) {
+	fn := func(op vfs.Op) error {
+		if op.Kind == kind && strings.HasPrefix(op.Name, dir+"/") && op.Length != disk.TombstoneSlotBytes {
+			return &vfs.LateError{Err: syscall.EIO}
 		}
 		return nil
 	}
