@@ -36,6 +36,8 @@ type Location struct {
 	Alias       bool   `json:"alias"`
 	AliasFile   string `json:"alias_file,omitempty"`
 	AliasOffset int64  `json:"alias_offset,omitempty"`
+
+	aliasSegment uint64
 }
 
 // Locate finds a block of a closed store by its namespace's number and its
@@ -80,6 +82,7 @@ func locationOf(k index.Key, e *index.Entry) *Location {
 	}
 	if e.IsAlias() {
 		l.Alias, l.AliasFile, l.AliasOffset = true, disk.SegmentName(e.Own.Address.Segment), e.Own.Address.Offset()
+		l.aliasSegment = e.Own.Address.Segment
 	}
 	return l
 }

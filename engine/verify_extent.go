@@ -143,13 +143,7 @@ func (w *segmentWalk) payload(e *disk.Extent) *fault {
 			}
 			return false
 		}
-		entry := e.Chunks[c.Index]
-		if entry.StoredRaw(e.Codec, c.RawLen) {
-			err = disk.VerifyStored(stored, e.Codec, entry, c.RawLen)
-		} else {
-			err = disk.DecodeChunk(scratch[:c.RawLen], stored, e.Codec, entry, c.RawLen)
-		}
-		if err != nil {
+		if err = verifyChunk(scratch, stored, e, c); err != nil {
 			bad++
 			if first == nil {
 				first = &fault{offset: off, reason: fmt.Sprintf("chunk %d of %d: %s", c.Index, len(e.Chunks), chunkReason(err))}
@@ -170,6 +164,15 @@ func (w *segmentWalk) payload(e *disk.Extent) *fault {
 		return first
 	}
 	return padding
+}
+
+// verifyChunk verifies the stored bytes of a chunk, and what they decode to.
+func verifyChunk(scratch *[sums.ChunkBytes]byte, stored []byte, e *disk.Extent, c disk.StoredChunk) error {
+	entry := e.Chunks[c.Index]
+	if entry.StoredRaw(e.Codec, c.RawLen) {
+		return disk.VerifyStored(stored, e.Codec, entry, c.RawLen)
+	}
+	return disk.DecodeChunk(scratch[:c.RawLen], stored, e.Codec, entry, c.RawLen)
 }
 
 // storedSum is the sum that the stored bytes of a chunk should have.

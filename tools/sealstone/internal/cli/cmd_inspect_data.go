@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"path"
@@ -144,92 +143,5 @@ func printExtent(w io.Writer, v *engine.ExtentView) {
 	t.flush()
 	if v.Problem != "" {
 		printList(w, "", []string{v.Problem})
-	}
-}
-
-func newInspectBlock(env *environment) *cobra.Command {
-	var out outputFlags
-	namespace := uint32(0)
-	cmd := &cobra.Command{
-		Use:   "block DIR HASH",
-		Short: "Where a block lies, and whether its bytes verify",
-		Long: `block finds a block by its hash, in hexadecimal, and shows where its bytes lie.
-With more than one namespace in the store, --namespace says which; see layouts.
-
-EXAMPLES
-  sealstone inspect block DIR 9f86d081884c7d659a2feaa0c55ad015
-  sealstone inspect block DIR 9f86d081884c7d659a2feaa0c55ad015 --namespace 2
-
-` + exitHelp,
-		Args: arguments("DIR", "HASH"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			hash, err := hex.DecodeString(args[1])
-			if err != nil || len(hash) < engine.MinHashBytes || len(hash) > engine.MaxHashBytes {
-				return usageError(cmd, fmt.Errorf("%q is not a block hash: want %d to %d bytes in hexadecimal", args[1], engine.MinHashBytes, engine.MaxHashBytes))
-			}
-			return look(cmd.Context(), env, &out, args[0], func(ctx context.Context, i *engine.Inspector) (shown, error) {
-				return inspectBlock(ctx, i, namespace, hash)
-			})
-		},
-	}
-	cmd.Flags().Uint32Var(&namespace, "namespace", 0, "number of the namespace (default: the only one)")
-	out.register(cmd)
-	return cmd
-}
-
-// blockReport is where a block lies and what is there.
-type blockReport struct {
-	*engine.Location
-	Extent  *engine.ExtentView `json:"extent"`
-	Problem string             `json:"problem,omitempty"`
-}
-
-func inspectBlock(ctx context.Context, i *engine.Inspector, namespace uint32, hash []byte) (shown, error) {
-	if namespace == 0 {
-		all := i.Namespaces()
-		if len(all) != 1 {
-			return shown{}, fmt.Errorf("the store has %d namespaces; say which with --namespace", len(all))
-		}
-		namespace = all[0].Number
-	}
-	l, err := i.Locate(namespace, hash)
-	if err != nil {
-		return shown{}, err
-	}
-	r := blockReport{Location: l}
-	if r.Extent, err = i.Extent(ctx, l.Segment, l.Page); err != nil {
-		if ctx.Err() != nil {
-			return shown{}, err
-		}
-		r.Problem = err.Error()
-	} else {
-		r.Problem = r.Extent.Problem
-		if r.Extent.HeaderSum != l.HeaderSum {
-			r.Problem = "a sound extent, and not the one that the index expects (header sum " + l.HeaderSum + ")"
-		}
-	}
-	return shown{report: r, table: func(w io.Writer) { printBlock(w, r) }, damaged: r.Problem != ""}, nil
-}
-
-func printBlock(w io.Writer, r blockReport) {
-	t := newRows(w)
-	t.row("block", "%s", shortHash(r.Hash))
-	t.row("namespace", "%d", r.Namespace)
-	t.row("bytes", "%d", r.RawBytes)
-	t.row("header", "%s offset %d, %d bytes", r.File, r.HeaderOffset, r.HeaderBytes)
-	t.row("payload", "offset %d, %d bytes", r.PayloadOffset, r.PayloadBytes)
-	if r.Alias {
-		t.row("alias", "%s offset %d", r.AliasFile, r.AliasOffset)
-	}
-	t.row("sequence", "%d, depth %d", r.Sequence, r.Depth)
-	t.row("content id", "%s", r.ContentID)
-	verdict := "ok"
-	if r.Problem != "" {
-		verdict = "DAMAGED"
-	}
-	t.row("verified", "%s", verdict)
-	t.flush()
-	if r.Problem != "" {
-		printList(w, "", []string{r.Problem})
 	}
 }

@@ -98,10 +98,10 @@ func checkWidth(t *testing.T, what, out string) {
 }
 
 // locate finds a block by the command that users have for it.
-func locate(t *testing.T, dir, name string) blockReport {
+func locate(t *testing.T, dir, name string) engine.BlockView {
 	t.Helper()
 	status, out, errs := run(t, "inspect", "block", dir, hex.EncodeToString(sampleHash(name)), "--json", "-")
-	var r blockReport
+	var r engine.BlockView
 	if err := json.Unmarshal([]byte(out), &r); err != nil || status != exitOK {
 		t.Fatalf("locate %s: %d, %v, %s%s", name, status, err, out, errs)
 	}
@@ -170,8 +170,10 @@ func TestInspectDamage(t *testing.T) {
 		{[]string{"segments", dir}, exitOK, "fresh"},
 		{[]string{"block", dir, hex.EncodeToString(sampleHash("b"))}, exitError, "not stored"},
 		{[]string{"block", dir, a.Hash, "--namespace", "7"}, exitError, "not stored"},
-		{[]string{"block", dir, "xyz"}, exitUsage, "is not a block hash"},
-		{[]string{"block", dir}, exitUsage, "want 2 arguments"},
+		{[]string{"block", dir, "xyz"}, exitError, "not stored"},
+		{[]string{"block", a.Hash, "--dir", dir}, exitDamaged, "chunk 0: plane k"},
+		{[]string{"block", dir, "a", "--plain"}, exitDamaged, "-> chunk 0 has one flipped bit"},
+		{[]string{"block"}, exitUsage, "want the store's directory and the block's hash or key"},
 		{[]string{"extent", dir, "one", "1"}, exitUsage, "neither a segment's file nor its number"},
 		{[]string{"extent", dir, "1", "-1"}, exitUsage, "flag"},
 		{[]string{"store", filepath.Join(dir, "segments")}, exitError, "no store"},
