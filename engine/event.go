@@ -37,6 +37,7 @@ const (
 	EventCompact                              // a segment was emptied to give its dead space back
 	EventScrub                                // the scrubber found something, or ended a cycle
 	EventUnanswered                           // a namespace is asked again and again and never hits
+	EventSetAside                             // the content of an incompatible store was set aside
 )
 
 var eventNames = map[EventKind]string{
@@ -48,6 +49,7 @@ var eventNames = map[EventKind]string{
 	EventSegmentLost: "segment-lost", EventPathDemoted: "path-demoted", EventProbe: "probe",
 	EventCompression: "compression", EventHint: "hint", EventCompact: "compact",
 	EventScrub: "scrub", EventUnanswered: "unanswered",
+	EventSetAside: "set-aside",
 }
 
 func (k EventKind) String() string {

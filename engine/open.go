@@ -43,9 +43,9 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := newStore(dir, o)
-	if err := s.open(); err != nil {
-		return nil, errors.Join(deviceError(err), s.release())
+	s, err := openOrSetAside(dir, o)
+	if err != nil {
+		return nil, err
 	}
 	s.tellMemory()
 	s.openTime = time.Since(start)
@@ -198,16 +198,8 @@ func (s *Store) setMeta(m *meta.Meta) {
 }
 
 func (s *Store) create() error {
-	u, err := s.fs.Statfs()
+	size, _, err := s.roomToBegin() // before anything is made
 	if err != nil {
-		return fmt.Errorf("engine: create %s: %w", s.dir, err)
-	}
-	capacity := s.o.CapacityBytes
-	if capacity == 0 {
-		capacity = defaultCapacity(u, 0, s.capacityLimit())
-	}
-	size := defaultSegmentBytes(s.o, capacity)
-	if _, err := planRoom(s.o, capacity, size, u); err != nil { // before anything is made
 		return err
 	}
 	m, err := meta.Create(s.fs, meta.CreateParams{
@@ -238,7 +230,11 @@ func (s *Store) checkForeign() error {
 	}
 	var strange []string
 	for _, n := range names {
-		if !isOurs(n) {
+		switch {
+		case isOurs(n):
+		case isKept(n):
+			s.countKept(n)
+		default:
 			strange = append(strange, n)
 		}
 	}
@@ -248,11 +244,20 @@ func (s *Store) checkForeign() error {
 	if !slices.Contains(names, meta.StoreFile) && !slices.Contains(names, meta.StoreCopyFile) {
 		return fmt.Errorf("%w: %s holds no store, but other files (%s …): give an empty or a new directory", ErrInvalid, s.dir, strange[0])
 	}
+	bytes := int64(0)
 	for _, n := range strange {
-		s.strangeBytes += treeBytes(s.fs, n)
+		bytes += treeBytes(s.fs, n)
 	}
-	s.event(EventStrangeFile, "%d names in the store's directory are not the store's (%s …), %d bytes; they count against the capacity and stay", len(strange), strange[0], s.strangeBytes)
+	s.strangeBytes += bytes
+	s.event(EventStrangeFile, "%d names in the store's directory are not the store's (%s …), %d bytes; they count against the capacity and stay", len(strange), strange[0], bytes)
 	return nil
+}
+
+// countKept counts a directory that a repair or an Open has put there.
+func (s *Store) countKept(name string) {
+	bytes := treeBytes(s.fs, name)
+	s.strangeBytes += bytes
+	s.event(EventStrangeFile, "%s holds %d bytes that were kept or set aside (see its %s); they count against the capacity until somebody removes it", name, bytes, manifestName)
 }
 
 // isOurs says whether a name in the directory is one that a store, or a
@@ -294,6 +299,30 @@ func (s *Store) heldBytes() int64 {
 	return held
 }
 
+// roomToBegin is the segment size of a new store, and its room.
+func (s *Store) roomToBegin() (segmentBytes int64, r room, err error) {
+	u, err := s.fs.Statfs()
+	if err != nil {
+		return 0, r, fmt.Errorf("engine: create %s: %w", s.dir, err)
+	}
+	capacity := s.o.CapacityBytes
+	if capacity == 0 {
+		capacity = defaultCapacity(u, s.strangeBytes, s.capacityLimit())
+	}
+	capacity -= s.strangeBytes
+	segmentBytes = defaultSegmentBytes(s.o, capacity)
+	r, err = planRoom(s.o, capacity, segmentBytes, u)
+	return segmentBytes, r, s.strangeTook(err)
+}
+
+// strangeTook adds to an error of too little capacity what others have of it.
+func (s *Store) strangeTook(err error) error {
+	if s.strangeBytes == 0 || !errors.Is(err, ErrCapacity) {
+		return err
+	}
+	return fmt.Errorf("%w; %d bytes more of the capacity are taken by files in %s that are not the store's, or were kept or set aside: remove what nobody needs, or raise CapacityBytes", err, s.strangeBytes, s.dir)
+}
+
 func (s *Store) planCapacity() error {
 	u, err := s.fs.Statfs()
 	if err != nil {
@@ -301,7 +330,7 @@ func (s *Store) planCapacity() error {
 	}
 	capacity := s.o.CapacityBytes
 	if capacity == 0 {
-		capacity = defaultCapacity(u, s.heldBytes(), s.capacityLimit())
+		capacity = defaultCapacity(u, s.heldBytes()+s.strangeBytes, s.capacityLimit())
 	}
 	size := s.meta.Store().SegmentBytes
 	if s.o.private.workshop {
@@ -309,6 +338,7 @@ func (s *Store) planCapacity() error {
 		capacity = s.o.CapacityBytes
 	}
 	s.room, err = planRoom(s.o, capacity-s.strangeBytes, size, u)
+	err = s.strangeTook(err)
 	s.room.capacityBytes = capacity
 	if err != nil && (s.o.ReadOnly || s.o.private.workshop) { // no blocks come in: what there is will do
 		err = nil

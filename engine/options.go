@@ -44,6 +44,9 @@ type Options struct {
 	ReadOnly bool
 	// CreateOnly fails if there is a store; MustExist fails if there is none.
 	CreateOnly, MustExist bool
+	// OnIncompatible says what to do about a store of an unknown format, or one
+	// damaged beyond opening. The default is IncompatibleRefuse.
+	OnIncompatible OnIncompatible
 
 	// MaxInflightBytes bounds buffers of puts and gets under way. A put over
 	// it is shed; a get waits for its turn until its context ends. The default
@@ -193,6 +196,12 @@ func (o Options) withDefaults() (Options, error) {
 	var err error
 	if o.Path, err = ParsePath(string(o.Path)); err != nil {
 		return o, err
+	}
+	if o.OnIncompatible, err = ParseOnIncompatible(string(o.OnIncompatible)); err != nil {
+		return o, err
+	}
+	if o.OnIncompatible == IncompatibleSetAside && (o.ReadOnly || o.MustExist) {
+		return o, invalidf("OnIncompatible %s begins a new store, which ReadOnly and MustExist forbid", o.OnIncompatible)
 	}
 	if o.CreateOnly && o.MustExist {
 		return o, invalidf("CreateOnly and MustExist exclude each other")

@@ -45,6 +45,11 @@ func (s *Store) recover() error {
 	for _, i := range s.vol.Segments() {
 		s.segs[i.ID] = &segment{id: i.ID, class: i.Class, sealed: i.Sealed, retired: true}
 	}
+	// Before the index is opened, and so changed: a store that is refused stays
+	// as it is. Other errors are met again where the log is read.
+	if err := wal.CheckFormat(s.logOptions()); errors.Is(err, wal.ErrUnsupported) {
+		return fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
 	s.removeIndexLeftovers()
 	if err := r.openIndex(); err != nil {
 		return err

@@ -66,6 +66,20 @@ func readHeaders(o *Options, bases []LSN) ([]logFile, error) {
 	return files, nil
 }
 
+// CheckFormat is an *UnsupportedError if the directory holds a file of a later
+// format, found by the headers alone. Other errors are those of I/O.
+func CheckFormat(o Options) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	bases, _, err := listBases(&o)
+	if err != nil {
+		return err
+	}
+	_, err = readHeaders(&o, bases)
+	return err
+}
+
 func readHeaderOf(o *Options, base LSN) (logFile, error) {
 	lf := logFile{path: o.path(base), base: base}
 	page, size, err := readFile(o.FS, lf.path, headerBytes)

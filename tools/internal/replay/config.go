@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sealstone/sealstone/engine"
 	"github.com/sealstone/sealstone/tools/internal/trace"
 )
 
@@ -21,6 +22,8 @@ type Config struct {
 	Requests      int    // only so many requests of the trace; 0 means all
 	Concurrency   int    // requests under way at a time; 0 means 1
 	Seed          uint64 // of the blocks' bytes
+	// OnIncompatible is that of engine.Options.
+	OnIncompatible engine.OnIncompatible
 
 	// KillAfter, if positive, runs the store in a child process and kills it
 	// in the first put that begins after so many requests were finished.

@@ -39,7 +39,9 @@ func Layout(blockBytes int64, tokensPerBlock int) layout.Layout {
 // OpenEngine opens the engine's store in the Config's directory and makes it
 // if it is not there.
 func OpenEngine(ctx context.Context, c Config) (Store, error) {
-	s, err := engine.Open(c.Dir, Options(c.CapacityBytes, c.BlockBytes))
+	o := Options(c.CapacityBytes, c.BlockBytes)
+	o.OnIncompatible = c.OnIncompatible
+	s, err := engine.Open(c.Dir, o)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/sealstone/sealstone/engine"
 	"github.com/sealstone/sealstone/tools/internal/replay"
 	"github.com/spf13/cobra"
 )
@@ -22,6 +23,7 @@ type replayFlags struct {
 	killAfter, dropEach int
 	killDelay           time.Duration
 	seed                uint64
+	incompatible        incompatibleFlag
 }
 
 func newReplay(env *environment) *cobra.Command {
@@ -64,6 +66,7 @@ EXAMPLES
 	flags.IntVar(&f.killAfter, "kill-after", 0, "kill the store in a put after `N` requests")
 	flags.DurationVar(&f.killDelay, "wait-kill-after", 0, "let that put run for `TIME` first")
 	flags.IntVar(&f.dropEach, "drop-every", 97, "before the kill drop one of `N` blocks")
+	f.incompatible.register(cmd)
 	f.out.register(cmd)
 	if err := cmd.MarkFlagRequired("dir"); err != nil {
 		fmt.Fprintln(env.stderr, err)
@@ -82,7 +85,8 @@ func runReplay(ctx context.Context, env *environment, f replayFlags, path string
 	bar := newProgress(env, f.out.quiet, "replay")
 	report, err := replay.Run(ctx, replay.Config{
 		TracePath: path, Dir: f.dir, BlockBytes: int64(f.block), CapacityBytes: int64(f.capacity),
-		Requests: f.requests, Concurrency: f.workers, Seed: f.seed,
+		OnIncompatible: engine.OnIncompatible(f.incompatible),
+		Requests:       f.requests, Concurrency: f.workers, Seed: f.seed,
 		KillAfter: f.killAfter, KillDelay: f.killDelay, DropEvery: f.dropEach,
 		Child: []string{self, replayChild}, Open: replay.OpenEngine,
 		Progress: func(done, total int) { bar.set(int64(done), int64(total)) },
