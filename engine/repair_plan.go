@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/internal/vfs"
 	"github.com/sealstone/sealstone/tiers/disk"
 )
@@ -72,12 +73,8 @@ func (r *repairer) plan(ctx context.Context, found *survey) (*repairPlan, error)
 }
 
 func (m *planner) run(ctx context.Context) error {
-	p := m.p
-	p.rebuild = m.found.Index.Rebuild
-	for _, d := range m.found.Damage {
-		if d.Kind == DamageIndex {
-			p.rebuild = cmp.Or(p.rebuild, d.Reason)
-		}
+	if err := m.indexJudged(); err != nil {
+		return err
 	}
 	if err := m.contradictions(ctx); err != nil {
 		return err
@@ -89,6 +86,28 @@ func (m *planner) run(ctx context.Context) error {
 	}
 	m.missing()
 	m.extents()
+	return nil
+}
+
+// indexJudged takes over why the index is to be made anew. An index that could
+// not be read is none that is damaged: it may be all that knows what a damaged
+// sidecar named.
+func (m *planner) indexJudged() error {
+	err := m.indexErr
+	if err != nil && !errors.Is(err, index.ErrDamaged) && !errors.Is(err, index.ErrIncomplete) && !errors.Is(err, index.ErrFailed) {
+		return fmt.Errorf("the index can not be judged: %w", deviceError(err))
+	}
+	m.p.rebuild = m.found.Index.Rebuild
+	known := m.rec.lost != "" || m.p.rebuild == ""
+	for _, d := range m.found.Damage {
+		if d.Kind == DamageIndex {
+			m.p.rebuild = cmp.Or(m.p.rebuild, d.Reason)
+			known = true
+		}
+	}
+	if !known {
+		return fmt.Errorf("%w: the index could not be read, and now it can (%s): run the repair again", ErrDevice, m.p.rebuild)
+	}
 	return nil
 }
 

@@ -125,6 +125,8 @@ func (v *verifier) index(ctx context.Context) (map[uint64]bool, error) {
 func (v *verifier) indexState(st *IndexState) {
 	st.Rebuild = v.rec.lost
 	switch {
+	case errors.Is(deviceError(v.indexErr), ErrDevice):
+		v.out.add(Damage{Kind: DamageUnreadable, File: indexFileOf(v.indexErr), Offset: -1, Reason: v.indexErr.Error()})
 	case v.indexErr != nil && !v.indexAbsent:
 		v.out.add(Damage{Kind: DamageIndex, File: indexFileOf(v.indexErr), Offset: -1, Reason: v.indexErr.Error() + v.markText()})
 	case v.indexAbsent && len(v.s.segs) == 0 && len(v.rec.log.Files) == 0:
