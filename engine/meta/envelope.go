@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -87,6 +88,24 @@ func (e envelope) supported(file string, readOnly bool) error {
 		return bad
 	}
 	return nil
+}
+
+// laterFormat tells two copies that a later program wrote, and summed in a way
+// that this one does not know, from damaged ones. No sum proves that; but rot
+// does not put the same unknown version or feature into both.
+func laterFormat(file string, a, b []byte) *UnsupportedError {
+	const head = 24 // magic, version, reserved, features
+	if len(a) < head || len(b) < head || !bytes.Equal(a[:head], b[:head]) {
+		return nil
+	}
+	if magic := string(a[:magicBytes]); magic != storeMagic && magic != namesMagic {
+		return nil
+	}
+	e := UnsupportedError{File: file, Version: binary.LittleEndian.Uint16(a[8:]), Incompat: binary.LittleEndian.Uint32(a[12:]), unproven: true}
+	if e.Version <= FormatVersion && e.Incompat == 0 {
+		return nil
+	}
+	return &e
 }
 
 func appendSum(dst []byte, domain sums.Domain, k sums.Key) []byte {

@@ -80,15 +80,20 @@ type UnsupportedError struct {
 	Version  uint16 // of the file
 	Incompat uint32 // unknown bits that forbid opening
 	ROCompat uint32 // unknown bits that forbid writing
+	// unproven: the sum is not one of this version; both copies say the same.
+	unproven bool
 }
 
 func (e *UnsupportedError) Error() string {
+	do := "use the program that wrote it"
+	if e.unproven {
+		do += " (no sum proves what it says, but both copies agree)"
+	}
 	switch {
 	case e.Version != FormatVersion:
-		return fmt.Sprintf("%v: %s has version %d, known is %d: use the program that wrote it",
-			ErrUnsupported, e.File, e.Version, FormatVersion)
+		return fmt.Sprintf("%v: %s has version %d, known is %d: %s", ErrUnsupported, e.File, e.Version, FormatVersion, do)
 	case e.Incompat != 0:
-		return fmt.Sprintf("%v: %s needs features %#x: use the program that wrote it", ErrUnsupported, e.File, e.Incompat)
+		return fmt.Sprintf("%v: %s needs features %#x: %s", ErrUnsupported, e.File, e.Incompat, do)
 	}
 	return fmt.Sprintf("%v: %s needs features %#x for writing: open it read-only, or use the program that wrote it",
 		ErrUnsupported, e.File, e.ROCompat)

@@ -53,8 +53,8 @@ func openStore(fsys vfs.FS, readOnly bool) (s, other *replica[storeState], found
 		s, err := decodeStore(file, raw, readOnly)
 		return s, s.info.Generation, err
 	}
-	a := readReplica(fsys, StoreFile, storeBytes, decode)
-	b := readReplica(fsys, StoreCopyFile, storeBytes, decode)
+	a := readReplica(fsys, StoreFile, maxStoreBytes, decode)
+	b := readReplica(fsys, StoreCopyFile, maxStoreBytes, decode)
 	if !a.missing || !b.missing {
 		return choose(&a, &b, storeAdvice)
 	}

@@ -45,6 +45,9 @@ func choose[T any](a, b *replica[T], advice string) (winner, other *replica[T], 
 	}
 	switch {
 	case !winner.usable():
+		if later := laterFormat(a.file, a.raw, b.raw); later != nil {
+			return nil, nil, nil, later
+		}
 		return nil, nil, nil, &DamagedError{Findings: []Finding{a.finding(), b.finding()}, Advice: advice}
 	case winner.err != nil:
 		return nil, nil, nil, winner.err

@@ -31,6 +31,8 @@ import (
 const (
 	storeMagic = "SLSTORE1"
 	storeBytes = 512
+	// maxStoreBytes is read, so that a later version may be longer.
+	maxStoreBytes = 64 << 10
 
 	minAlignmentBytes = 4096
 	maxAlignmentBytes = 1 << 20
