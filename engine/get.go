@@ -228,7 +228,7 @@ func (g *getBatch) one(ctx context.Context, w *want) {
 		}
 		at := w.found.entry.Address
 		if again[0].ok && again[0].entry.Address == at && !g.s.isGoing(at.Segment) {
-			g.failed(w, g.s.corruptAt(w.found.entry.Extent, 0, "the segment file is gone", disk.ErrNoSegment), false)
+			g.gone(w)
 			return
 		}
 		w.found = again[0]

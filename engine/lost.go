@@ -63,3 +63,28 @@ func (r *recovery) blocksIn(segment uint64) (string, error) {
 	}
 	return strings.Join(parts, ", "), nil
 }
+
+// gone settles a block whose segment's file was removed by somebody else while
+// the store runs. It is taken out of the index, so that it can be put again; no
+// path is to blame, so it does not count towards a storm.
+func (g *getBatch) gone(w *want) {
+	const reason = "the segment file is gone"
+	e := w.found.entry
+	g.s.tellGone(e.Address.Segment)
+	g.s.takeOut(g.keys[w.i], e, reason)
+	g.fail(w, StatusCorrupt, "", g.s.corruptAt(e.Extent, 0, reason, disk.ErrNoSegment), false)
+}
+
+// tellGone reports the loss of a segment once.
+func (s *Store) tellGone(id uint64) {
+	s.mu.Lock()
+	seg := s.segs[id]
+	known := seg == nil || seg.gone
+	if !known {
+		seg.gone = true
+	}
+	s.mu.Unlock()
+	if !known {
+		s.event(EventSegmentLost, "%s was removed while the store runs: its blocks are misses", disk.SegmentName(id))
+	}
+}

@@ -74,6 +74,11 @@ func (s *Store) quarantine(k index.Key, e index.Entry, reason string) {
 		s.event(EventQuarantineStorm, "block %x in %v did not verify (%s); too many, not quarantined", k.Hash, e.Address, reason)
 		return
 	}
+	s.takeOut(k, e, reason)
+}
+
+// takeOut is quarantine without the question whether the path is to blame.
+func (s *Store) takeOut(k index.Key, e index.Entry, reason string) {
 	if s.writable() != nil {
 		return
 	}

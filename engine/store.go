@@ -144,6 +144,7 @@ type segment struct {
 	sealed  bool
 	sealing bool
 	lost    bool // its last sync failed: never sealed, never trusted
+	gone    bool // its file was removed by somebody else, which was said
 	// inflight counts extents reserved and not logged (or given up), pending
 	// records that were logged and not applied.
 	inflight, pending int

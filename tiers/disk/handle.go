@@ -28,6 +28,9 @@ func (v *Volume) Acquire(id uint64) (*Handle, error) {
 		return nil, fmt.Errorf("disk: acquire segment %016x: %w", id, err)
 	}
 	if err := v.cache.acquire(&s.data); err != nil {
+		if vfs.IsNotExist(err) { // somebody else has removed it
+			err = fmt.Errorf("%w: %w", ErrNoSegment, err)
+		}
 		return nil, fmt.Errorf("disk: acquire segment %016x: %w", id, err)
 	}
 	h := &Handle{v: v, s: s}
