@@ -220,7 +220,9 @@ func (b *rebuilder) each(ctx context.Context, i disk.SegmentInfo, fn func(*disk.
 			return err // left out, it would be lost for good
 		case err != nil:
 			b.left.Unverified++
-			b.here.unverified(err)
+			if !b.dead[at] { // else it is no loss
+				b.here.unverified(err)
+			}
 			return nil
 		}
 		entry := disk.EntryOf(e, sum)
