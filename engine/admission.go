@@ -83,6 +83,16 @@ func (b *writeBudget) take(now time.Time, bytes int64) bool {
 	return true
 }
 
+// giveBack returns bytes that were taken and not written.
+func (b *writeBudget) giveBack(bytes int64) {
+	if b.perDay == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.credit = min(float64(b.perDay)/24, b.credit+float64(bytes))
+}
+
 // admitted decides whether a new block is worth its write.
 func (s *Store) admitted(it *putItem) bool {
 	if s.ghost.enabled && !s.ghost.seen(it.key) {
@@ -92,5 +102,9 @@ func (s *Store) admitted(it *putItem) bool {
 	for _, p := range it.planes {
 		bytes += spanBytes(p.Spans)
 	}
-	return s.budget.take(s.o.private.now(), bytes)
+	if !s.budget.take(s.o.private.now(), bytes) {
+		return false
+	}
+	it.budgeted = bytes
+	return true
 }

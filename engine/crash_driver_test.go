@@ -272,7 +272,7 @@ func (d *driver) quarantine(k int) {
 	}
 	defer d.life.begin(phaseBad)()
 	d.note("quarantine key %d at %v", k, found[0].entry.Address)
-	d.s.storm.reset()
+	d.s.Resume()
 	hit := map[*modelKey]bool{} // to whether a drop of it was tried before
 	d.m.all(func(mk *modelKey) {
 		if mk.set && mk.content == d.m.keys[k].content {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/tiers"
@@ -27,6 +28,12 @@ func (s *Store) makeRoom(ctx context.Context, class uint8) error {
 			}
 			return fmt.Errorf("%w: no free segment to move blocks into", ErrShed)
 		}
+		if s.roomSoon(class, 0) {
+			if err := s.awaitFreed(ctx, class); err != nil {
+				return err
+			}
+			continue
+		}
 		ok, err := s.evictOnce(ctx)
 		if err != nil {
 			return err
@@ -40,12 +47,22 @@ func (s *Store) makeRoom(ctx context.Context, class uint8) error {
 
 // roomFor reports whether a new segment of the class may be made, with
 // ahead more of the same size kept free.
-func (s *Store) roomFor(class uint8, ahead int64) bool {
+func (s *Store) roomFor(class uint8, ahead int64) bool { return s.fits(class, ahead, 0) }
+
+// roomSoon reports whether there is room as soon as readers let go of segments
+// that are gone already: then to evict more would not help any sooner.
+func (s *Store) roomSoon(class uint8, ahead int64) bool {
+	leaving := s.vol.LeavingBytes()
+	return leaving > 0 && s.fits(class, ahead, leaving)
+}
+
+// fits reports whether there is room, once some bytes have returned.
+func (s *Store) fits(class uint8, ahead, returning int64) bool {
 	if canaryLaw4 {
 		return true
 	}
 	one := s.room.segmentBytes + sidecarBytes
-	want := (1 + ahead) * one
+	want := (1+ahead)*one - returning
 	if class == classFresh {
 		want += one // the free one for moves
 	}
@@ -56,6 +73,36 @@ func (s *Store) roomFor(class uint8, ahead int64) bool {
 	}
 	u, err := s.fs.Statfs()
 	return err != nil || u.AvailableBytes-want >= s.room.freeFloorBytes
+}
+
+// freedWaitMax bounds how long a put waits for readers of a segment that is
+// gone. A read takes less, unless the device hangs.
+const freedWaitMax = 200 * time.Millisecond
+
+// awaitFreed waits until readers have let go of enough for a segment.
+func (s *Store) awaitFreed(ctx context.Context, class uint8) error {
+	ctx, cancel := context.WithTimeout(ctx, freedWaitMax)
+	defer cancel()
+	for {
+		s.mu.Lock()
+		moved := s.moved
+		s.mu.Unlock()
+		if s.roomFor(class, 0) || !s.roomSoon(class, 0) {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: the store is full until readers let go of %d bytes of segments that were evicted", ErrShed, s.vol.LeavingBytes())
+		}
+	}
+}
+
+// segmentFreed wakes who waits for room.
+func (s *Store) segmentFreed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.progressLocked()
 }
 
 // evictLoop makes room before it is needed.
@@ -69,7 +116,7 @@ func (s *Store) evictLoop() {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), s.o.CallTimeout)
 		s.refreshIndexBytes(ctx)
-		for !s.hasSpare() && !s.roomFor(classFresh, 1) && !s.closing.Load() {
+		for !s.hasSpare() && !s.roomFor(classFresh, 1) && !s.roomSoon(classFresh, 1) && !s.closing.Load() {
 			if ok, err := s.evictOnce(ctx); err != nil || !ok {
 				break
 			}

@@ -354,7 +354,7 @@ func (s *Store) openVolume() error {
 	v, err := disk.OpenVolume(disk.VolumeOptions{
 		FS: s.fs, UUID: s.uuid, Key: s.key, SegmentBytes: s.room.segmentBytes,
 		MaxOpenFiles: s.o.MaxOpenFiles, Probe: s.probe, Direct: direct, ReadOnly: s.o.ReadOnly,
-		MaxBlockBytes: min(s.o.MaxBlockBytes, s.room.segmentBytes/2), IO: s.paths.writer,
+		MaxBlockBytes: min(s.o.MaxBlockBytes, s.room.segmentBytes/2), IO: s.paths.writer, OnFreed: s.segmentFreed,
 	})
 	if err != nil {
 		return fmt.Errorf("engine: open segments: %w", err)

@@ -80,6 +80,9 @@ type putItem struct {
 	parent index.Key
 	depth  uint32
 
+	budgeted int64 // taken from the write budget
+	sent     bool  // to the device, whatever came of it
+
 	img    *image
 	target *index.Extent // shared instead of written
 	shared *segment      // whose extent that is, held as a guest
@@ -106,6 +109,10 @@ func (p *putBatch) fail(it *putItem, st Status, reason string, err error) {
 	var be *BlockError
 	if !errors.As(err, &be) {
 		be = &BlockError{Status: st, Hash: []byte(it.key.Hash), Offset: -1, Reason: reason, Err: err}
+	}
+	if !it.sent || be.Status == StatusShed {
+		p.s.budget.giveBack(it.budgeted)
+		it.budgeted = 0
 	}
 	p.settle(it, PutResult{Status: be.Status, Err: be})
 }

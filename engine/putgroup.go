@@ -173,6 +173,9 @@ func (p *putBatch) place(ctx context.Context, g *putGroup, items []*putItem) {
 		}
 		seg, n, err := p.s.reserveAll(classFresh, items)
 		if n > 0 {
+			for _, it := range items[:n] {
+				it.sent = true
+			}
 			p.startWrite(g, seg, items[:n], held)
 		} else {
 			p.s.gate.leave(held)

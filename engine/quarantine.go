@@ -3,8 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"sync"
-	"time"
 
 	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/internal/vfs"
@@ -12,65 +10,11 @@ import (
 	"github.com/sealstone/sealstone/tiers/disk"
 )
 
-// A block found bad is taken out of the index with all who share it, and its
-// bytes are kept as evidence. But a bad path can make every block look bad,
-// and must not empty the store: past either limit nothing is quarantined any
-// more, and gets answer misses until Resume or a reopen.
-const (
-	stormCount    = 8
-	stormWindow   = 60 * time.Second
-	stormShare    = 0.001 // of reads, once there are enough to tell
-	stormReadsMin = 10000
-)
-
-type stormGuard struct {
-	mu     sync.Mutex
-	recent []time.Time
-	raging bool
-}
-
-// allow reports whether one more quarantine is within the limits.
-func (g *stormGuard) allow(now time.Time, quarantined, reads int64) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.raging {
-		return false
-	}
-	n := 0
-	for _, t := range g.recent {
-		if t.After(now) { // the clock was set back: from here on the window counts anew
-			t = now
-		}
-		if now.Sub(t) < stormWindow {
-			g.recent[n] = t
-			n++
-		}
-	}
-	g.recent = append(g.recent[:n], now)
-	g.raging = len(g.recent) > stormCount ||
-		reads >= stormReadsMin && float64(quarantined+1) > stormShare*float64(reads)
-	return !g.raging
-}
-
-func (g *stormGuard) reset() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.raging, g.recent = false, nil
-}
-
-// Resume ends the state of all-miss that a storm of bad blocks caused, once
-// whoever operates the host has found why.
-func (s *Store) Resume() {
-	s.storm.reset()
-	s.health.clear("storm")
-}
-
 // quarantine takes a block out that did not verify: as compare-and-swap on
 // address and put sequence, so that a late report never hits a newer block.
 func (s *Store) quarantine(k index.Key, e index.Entry, reason string) {
-	reads := s.count.getStatus[StatusOK].Load() + s.count.getStatus[StatusCorrupt].Load() + s.scrub.looked()
-	if !s.storm.allow(s.o.private.now(), s.count.quarantined.Load(), reads) {
-		s.health.set("storm", HealthAllMiss, "more than %d blocks in %v did not verify: the path or the device is bad; nothing is quarantined, call Resume when it is mended", stormCount, stormWindow)
+	if !s.storm.allow(s.o.private.now(), s.storm.counts(s), e) {
+		s.health.set("storm", HealthAllMiss, "more than %d blocks in %v, or 0.1 %% of reads, did not verify: the path or the device is bad; nothing is quarantined. The store tries by itself whether blocks verify again; or call Resume when it is mended", stormCount, stormWindow)
 		s.event(EventQuarantineStorm, "block %x in %v did not verify (%s); too many, not quarantined", k.Hash, e.Address, reason)
 		return
 	}

@@ -234,7 +234,7 @@ func (s *Store) takeOutAt(ctx context.Context, at disk.Address) error {
 		return reason // not judged: a device that fails keeps its data
 	}
 	before := s.count.quarantined.Load()
-	s.storm.reset() // the plan was bounded, and each one was read again
+	s.Resume() // the plan was bounded, and each one was read again
 	s.quarantine(keys[0].Key, keys[0].Entry, reason.Error())
 	if s.count.quarantined.Load() == before {
 		return fmt.Errorf("it could not be quarantined: %w", reason)

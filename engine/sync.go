@@ -140,6 +140,7 @@ func (s *Store) syncLoop() {
 			return
 		case <-t.C:
 			s.tryResume(s.o.private.now())
+			s.tryCalm(s.o.private.now())
 			s.markWhenQuiet(&q, s.o.private.now())
 		case <-s.kickSync:
 		}

@@ -115,7 +115,7 @@ func verifyStep(t *testing.T, rng *rand.Rand, s *Store, n *Namespace) *Namespace
 	case p < 92:
 		found, err := s.lookup(ctx, []index.Key{{Namespace: 1, Hash: string(hashOf(id))}}, false)
 		if err == nil && found[0].ok { // as if a get had found it bad
-			s.storm.reset()
+			s.Resume()
 			s.quarantine(index.Key{Namespace: 1, Hash: string(hashOf(id))}, found[0].entry, "test")
 		}
 	case p < 98:

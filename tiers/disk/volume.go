@@ -95,6 +95,9 @@ type VolumeOptions struct {
 	// MaxBlockBytes is the largest block of the store, 0 for the format's
 	// limit; a segment must have room for one.
 	MaxBlockBytes int64
+	// OnFreed is called when the bytes of an unlinked segment have returned,
+	// without locks held. Nil: nobody is told.
+	OnFreed func()
 	// ReadOnly changes nothing on disk: no probe, no healing, no writers.
 	ReadOnly bool
 }
@@ -136,6 +139,7 @@ type Volume struct {
 	dirs          map[string]bool   // directories under segments/ known durable
 	directRefusal string
 	allocated     int64 // bytes on disk of everything, unlinked and open too
+	leaving       int64 // of these, bytes of unlinked segments that readers hold open
 	closed        bool
 }
 
@@ -214,6 +218,14 @@ func (v *Volume) AllocatedBytes() int64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.allocated
+}
+
+// LeavingBytes is the part of AllocatedBytes that returns by itself: of
+// segments that are unlinked and held open by readers.
+func (v *Volume) LeavingBytes() int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.leaving
 }
 
 // DirectRefusal says why direct I/O is not used, or "" when it is.

@@ -34,11 +34,12 @@ func (v *Volume) Unlink(id uint64) error {
 	}
 	v.mu.Lock()
 	delete(v.segs, id)
+	v.leaving += s.dataBytes
 	v.mu.Unlock()
 	syncErr := v.o.FS.SyncDir(segmentDir(id))
 	// The files are closed with their last users; until then the blocks are
 	// held, and counted.
-	_ = v.cache.retire(&s.data, func() { v.setData(s, 0) })
+	_ = v.cache.retire(&s.data, func() { v.freed(s) })
 	if syncErr != nil {
 		return fmt.Errorf("disk: unlink segment %016x: %w", id, syncErr)
 	}
@@ -46,6 +47,17 @@ func (v *Volume) Unlink(id uint64) error {
 		return fmt.Errorf("disk: unlink segment %016x: its sidecar stays until the next open: %w", id, err)
 	}
 	return nil
+}
+
+// freed counts the bytes of an unlinked segment as returned.
+func (v *Volume) freed(s *segment) {
+	v.mu.Lock()
+	v.leaving -= s.dataBytes
+	v.mu.Unlock()
+	v.setData(s, 0)
+	if v.o.OnFreed != nil {
+		v.o.OnFreed()
+	}
 }
 
 // removeSidecar waits for an append under way, which would count the file's
