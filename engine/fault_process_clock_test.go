@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/internal/faults/faulttest"
 	"github.com/sealstone/sealstone/internal/vfs"
 )
@@ -166,25 +167,25 @@ func TestFaultClockStorm(t *testing.T) {
 		var g stormGuard
 		clock := newJumpingClock()
 		for i := range stormCount {
-			if !g.allow(clock.get(), int64(i), 0) {
+			if !g.allow(clock.get(), stormCounts{quarantined: int64(i)}, index.Entry{}) {
 				t.Fatalf("%v: the %d. quarantine was a storm", jump, i+1)
 			}
 		}
 		clock.add(jump)
 		fault.Fire()
-		if back := jump < 0; g.allow(clock.get(), stormCount, 0) == back {
+		if back := jump < 0; g.allow(clock.get(), stormCounts{quarantined: stormCount}, index.Entry{}) == back {
 			t.Errorf("%v: one more is allowed: %v", jump, !back)
 		}
-		g.reset()
+		g.end(stormCounts{})
 		for i := range stormCount {
-			g.allow(clock.get(), int64(i), 0)
+			g.allow(clock.get(), stormCounts{quarantined: int64(i)}, index.Entry{})
 		}
 		clock.add(jump)
-		g.allow(clock.get(), stormCount, 0) // counted at the new time
+		g.allow(clock.get(), stormCounts{quarantined: stormCount}, index.Entry{}) // counted at the new time
 		raging := g.raging
 		g.raging = false
 		clock.add(stormWindow)
-		if !g.allow(clock.get(), 0, 0) {
+		if !g.allow(clock.get(), stormCounts{quarantined: 0}, index.Entry{}) {
 			t.Errorf("%v: a minute after the clock was set it still counts (raging before: %v)", jump, raging)
 		}
 		if len(g.recent) > stormCount+2 {

@@ -42,7 +42,7 @@ type stormGuard struct {
 	suspects []index.Entry
 	raging   bool
 	from     stormCounts   // what was counted before the last storm ended
-	wait     time.Duration // until the try after the next
+	wait     time.Duration // before due
 	due      time.Time     // when to try
 }
 
