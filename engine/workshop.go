@@ -75,7 +75,9 @@ func (s *Store) openBelowIndex(wrap func(vfs.FS) vfs.FS) error {
 // fitWorkshop sets what depends on the store at hand: a capacity that what is
 // there can not exceed, and blocks that its segments can hold.
 func (s *Store) fitWorkshop(segmentBytes int64, u vfs.Usage) {
-	s.o.CapacityBytes = s.heldBytes() + s.strangeBytes + u.AvailableBytes
+	if s.o.CapacityBytes == 0 {
+		s.o.CapacityBytes = s.heldBytes() + s.strangeBytes + u.AvailableBytes
+	}
 	s.o.MaxBlockBytes = min(s.o.MaxBlockBytes, (segmentBytes-64*kib)/65*64)
 }
 

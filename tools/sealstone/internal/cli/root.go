@@ -105,6 +105,8 @@ var commands = []func(*environment) *cobra.Command{
 	newStats,
 	newLayouts,
 	newDrop,
+	newExport,
+	newImport,
 	newInspect,
 	newProbe,
 	newBench,
