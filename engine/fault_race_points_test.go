@@ -80,21 +80,16 @@ func overtake(t *testing.T, fault *faulttest.Fault, at, call string, held bool, 
 	for key := range arenaKeys {
 		a.get(key) // used: an eviction moves it on
 	}
-	if at == "sync:between" {
-		a.put(0) // else there is nothing to sync
-		a.drop(1)
-		a.put(1)
-	}
 	do := map[string]func(int){}
 	for _, c := range arenaCalls {
 		do[c.name] = c.do(a)
 	}
 	do["drop and put"] = func(key int) { a.drop(key); a.put(key) }
 	stopped := points.arm(t, at)
-	first := start(t, call, func() bool { do[call](0); return true })
-	if at == "sync:between" {
-		a.put(0) // whoever syncs it stops there
+	if at == "sync:between" { // whoever syncs this stops there
+		mustPut(t, a.space.Load(), blockOf(1000, 0, 100))
 	}
+	first := start(t, call, func() bool { do[call](0); return true })
 	stopped.wait(t)
 	fault.Fire()
 	overtaken := make(chan struct{})
