@@ -2,9 +2,36 @@ package engine
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
+
+// TestDocsNameEveryEvent: operators find each event, each state of health and
+// each state of the scrubber on their page.
+func TestDocsNameEveryEvent(t *testing.T) {
+	page, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := func(word string) {
+		for line := range strings.Lines(string(page)) {
+			if first, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " |"); ok && slices.Contains(strings.Split(first, ", "), word) {
+				return
+			}
+		}
+		t.Errorf("no row for %q in docs/operations.md", word)
+	}
+	for _, name := range eventNames {
+		named(name)
+	}
+	for state := HealthOK; state <= HealthClosed; state++ {
+		named(state.String())
+	}
+	for _, state := range []ScrubState{ScrubOff, ScrubIdle, ScrubReading, ScrubYielding, ScrubPaused} {
+		named(string(state))
+	}
+}
 
 // TestDocsShowTheBoxes: the encodings in the comments beside the codecs are
 // those of the pages in docs/format.

@@ -209,33 +209,99 @@ func TestScrubClockSet(t *testing.T) {
 	}
 }
 
-// TestFaultScrubStorm: a burst of bad blocks stops quarantining as it does for
-// gets, the scrubber waits until somebody has looked, and goes on.
+// rotAll flips a bit in each of the first blocks.
+func rotAll(t *testing.T, fs vfs.FS, s *Store, n *Namespace, blocks int) {
+	t.Helper()
+	for id := range blocks {
+		e := entryOf(t, s, n, id)
+		flipByte(t, fs, disk.SegmentName(e.Address.Segment), e.Address.Offset()+disk.PageBytes+2)
+	}
+}
+
+// TestFaultScrubSpot: where many blocks of one spot have rotted the scrubber
+// takes them out one by one, so slowly that it is no storm: the store stays ok,
+// and serves the rest.
+func TestFaultScrubSpot(t *testing.T) {
+	tally := faulttest.New(t)
+	c := newScrubClock()
+	mem := vfs.NewMem()
+	s, n := scrubbedStore(t, mem, c, nil)
+	defer mustClose(t, s)
+	f := tally.Try("a flip in each of 15 neighbours")
+	const rotten = 15
+	rotAll(t, mem, s, n, rotten)
+	f.Fire()
+	start := c.now()
+	r := mustScrub(t, s)
+	if r.Bad != rotten || r.Blocks != scrubbedBlocks-rotten || s.Stats().Quarantined != rotten || s.Health().State != HealthOK {
+		t.Errorf("%v, %d quarantined, %v", r.ScrubTotals, s.Stats().Quarantined, s.Health())
+	}
+	if took := c.now().Sub(start); took < (rotten-1)*scrubBadPause {
+		t.Errorf("it took %v", took)
+	}
+	for id := range scrubbedBlocks {
+		if id < rotten {
+			wantStatus(t, n, id, scrubbedSize, StatusCorrupt)
+		} else {
+			wantBlock(t, n, id, 0, scrubbedSize)
+		}
+	}
+	f.Survive()
+}
+
+// TestFaultScrubAllBad: when everything looks bad a pass takes out so many and
+// no more, and tells of the rest.
+func TestFaultScrubAllBad(t *testing.T) {
+	tally := faulttest.New(t)
+	c := newScrubClock()
+	mem := vfs.NewMem()
+	s := mustOpen(t, scrubOptionsFor(mem, c))
+	defer mustClose(t, s)
+	n := mustSpace(t, s)
+	const blocks = scrubBadMax + 20
+	for id := range blocks {
+		mustPut(t, n, blockOf(id, 0, 9))
+	}
+	mustFlushByHand(t, s)
+	f := tally.Try("a flip in every block")
+	rotAll(t, mem, s, n, blocks)
+	f.Fire()
+	r := mustScrub(t, s)
+	if r.Bad != blocks || s.Stats().Quarantined != scrubBadMax || s.Health().State != HealthOK {
+		t.Errorf("%v, %d quarantined, %v", r.ScrubTotals, s.Stats().Quarantined, s.Health())
+	}
+	if len(r.Findings) != scrubFindingsMax || len(scrubLines(s)) != scrubFindingsMax {
+		t.Errorf("%d findings, %d events", len(r.Findings), len(scrubLines(s)))
+	}
+	f.Survive()
+}
+
+// TestFaultScrubStorm: in a storm that gets have met the scrubber waits until
+// somebody has looked, and goes on.
 func TestFaultScrubStorm(t *testing.T) {
 	tally := faulttest.New(t)
 	c := newScrubClock()
 	mem := vfs.NewMem()
 	s, n := scrubbedStore(t, mem, c, nil)
 	defer mustClose(t, s)
-	f := tally.Try("a flip in each of 20 blocks")
-	for id := range scrubbedBlocks {
-		e := entryOf(t, s, n, id)
-		flipByte(t, mem, disk.SegmentName(e.Address.Segment), e.Address.Offset()+disk.PageBytes+5)
-	}
+	f := tally.Try("a flip in each of 15 blocks, all asked for at once")
+	const rotten = 15
+	rotAll(t, mem, s, n, rotten)
 	f.Fire()
-	report, err := s.ScrubNow(context.Background(), ScrubOptions{})
-	if !errors.Is(err, ErrNotScrubbed) || report.Bad <= stormCount {
-		t.Fatalf("%v, %v", report.ScrubTotals, err)
+	for id := range rotten {
+		if _, r := getBlock(t, n, id, scrubbedSize); r.Status == StatusOK {
+			t.Errorf("block %d: %v", id, r.Status)
+		}
 	}
-	if st := s.Stats(); st.Quarantined != stormCount || s.Health().State != HealthAllMiss {
-		t.Fatalf("%d quarantined, %v", st.Quarantined, s.Health())
+	if s.Health().State != HealthAllMiss {
+		t.Fatalf("%v", s.Health())
 	}
-	if !hasLine(scrubLines(s), "it is not quarantined") {
-		t.Error("a block that was not quarantined is not told of")
+	if r, err := s.ScrubNow(context.Background(), ScrubOptions{}); !errors.Is(err, ErrNotScrubbed) || r.Bytes != 0 {
+		t.Errorf("%v, %v", r.ScrubTotals, err)
 	}
 	waits := 0
 	runScrub(t, s, c, func() bool { waits++; return waits > 5 })
-	if st := s.scrubStats(); st.State != ScrubPaused || st.Cycle.Bytes != 0 {
+	if st := s.scrubStats(); st.State != ScrubPaused || st.Cycle.Bytes != 0 || st.Reason == "" {
 		t.Fatalf("in the storm: %+v", st)
 	}
 	if _, err := mem.Stat(scrubFile); err == nil {
@@ -243,9 +309,10 @@ func TestFaultScrubStorm(t *testing.T) {
 	}
 	c.advance(2 * stormWindow)
 	s.Resume()
+	before := s.Stats().Quarantined
 	got := runCycle(t, s, c)
-	if got.Bad+stormCount < scrubbedBlocks/2 || s.Stats().Quarantined <= stormCount {
-		t.Errorf("after the storm: %+v, %d quarantined", got, s.Stats().Quarantined)
+	if got.Bad != rotten-before || s.Stats().Quarantined != rotten || got.Blocks != scrubbedBlocks-rotten {
+		t.Errorf("after the storm: %+v, %d of %d quarantined", got, s.Stats().Quarantined, rotten)
 	}
 	f.Survive()
 }

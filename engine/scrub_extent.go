@@ -123,6 +123,11 @@ func (p *scrubPass) again(ctx context.Context, keys []index.KeyEntry, e index.Ex
 	s := p.s
 	s.o.private.points("scrub:again")
 	p.win.drop()
+	if wait := p.badNext.Sub(s.o.private.now()); wait > 0 {
+		if err := p.rest(ctx, min(wait, scrubBadPause)); err != nil {
+			return err
+		}
+	}
 	k, err := p.current(ctx, keys)
 	if k == nil {
 		return err
@@ -141,7 +146,7 @@ func (p *scrubPass) again(ctx context.Context, keys []index.KeyEntry, e index.Ex
 		p.count(ScrubTotals{Blocks: 1, Transient: 1})
 		p.report(findingOf(*k, e, fmt.Sprintf("it did not verify at first, and did when it was read again: %v", reasonOfBlock(first))))
 	case errors.Is(err, ErrCorrupt):
-		p.bad(*k, e, err)
+		p.condemn(*k, e, err)
 	case isUnreadable(err):
 		return p.unreadable(findingOf(*k, e, ""), err)
 	default:
@@ -187,8 +192,8 @@ func (s *Store) proveExtent(ctx context.Context, path *ioPath, keys []index.KeyE
 	return err
 }
 
-// bad deals with an extent that does not verify by any path.
-func (p *scrubPass) bad(k index.KeyEntry, e index.Extent, err error) {
+// condemn deals with an extent that does not verify by any path.
+func (p *scrubPass) condemn(k index.KeyEntry, e index.Extent, err error) {
 	f := findingOf(k, e, reasonOfBlock(err))
 	var be *BlockError
 	if errors.As(err, &be) && be.Offset >= 0 {
@@ -200,11 +205,17 @@ func (p *scrubPass) bad(k index.KeyEntry, e index.Extent, err error) {
 		p.report(f)
 		return
 	}
-	p.s.quarantine(k.Key, k.Entry, reasonOfBlock(err))
 	p.count(ScrubTotals{Bad: 1})
-	if p.s.knownBad(e.Address) {
+	if p.bad < scrubBadMax {
+		p.s.quarantine(k.Key, k.Entry, reasonOfBlock(err))
+		p.bad, p.badNext = p.bad+1, p.s.o.private.now().Add(scrubBadPause)
+	}
+	switch {
+	case p.s.knownBad(e.Address):
 		f.Reason += "; it is quarantined, a miss from now on"
-	} else {
+	case p.bad >= scrubBadMax:
+		f.Reason += fmt.Sprintf("; it is not quarantined: %d were in this pass. Gets find it bad by themselves", scrubBadMax)
+	default:
 		f.Reason += "; it is not quarantined: the store can not write, its segment is being evicted, or there were too many"
 	}
 	p.report(f)

@@ -20,6 +20,12 @@ const (
 	// scrubFailuresMax is how many reads of a segment may fail before the rest
 	// of it is left: a device that is gone is not asked for each block.
 	scrubFailuresMax = 8
+	// scrubBadPause is the least time between two blocks that a pass quarantines,
+	// and scrubBadMax how many it does. A spot of the device that rots is taken
+	// out without what it finds being a storm, which would turn every get into a
+	// miss; and memory that is bad under the scrubber takes out no more than that.
+	scrubBadPause = stormWindow / (stormCount / 2)
+	scrubBadMax   = 64
 	// scrubNearBytes is how large a gap between two extents may be for them to
 	// be read together.
 	scrubNearBytes = 64 << 10
@@ -42,8 +48,10 @@ type scrubPass struct {
 	found func(ScrubFinding) // may be nil
 
 	findings  int
-	failures  int   // reads of the segment at hand that failed
-	doneBytes int64 // of it
+	bad       int       // handed to quarantine
+	badNext   time.Time // not before that
+	failures  int       // reads of the segment at hand that failed
+	doneBytes int64     // of it
 	win       scrubWindow
 }
 

@@ -109,7 +109,7 @@ func TestScrubBackground(t *testing.T) {
 func TestScrubCompressed(t *testing.T) {
 	squeezed(t, CompressionS2, CompressionZstd, CompressionOff)
 	mem := vfs.NewMem()
-	o := testOptions(mem)
+	o := scrubOptionsFor(mem, newScrubClock())
 	o.MaxBlockBytes, o.SegmentBytes, o.CapacityBytes, o.MaxInflightBytes = 2*mib, 4*mib, 32*mib, 8*mib
 	s := mustOpen(t, o)
 	defer mustClose(t, s)
