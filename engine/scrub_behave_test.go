@@ -531,3 +531,33 @@ func TestScrubOff(t *testing.T) {
 		t.Errorf("%v %v", r.ScrubTotals, r.Findings)
 	}
 }
+
+// TestFaultScrubRemoved: a segment that somebody removes is told of, once by
+// each pass, and costs its own blocks only.
+func TestFaultScrubRemoved(t *testing.T) {
+	tally := faulttest.New(t)
+	c := newScrubClock()
+	mem := vfs.NewMem()
+	s, _ := scrubbedStore(t, mem, c, nil)
+	mustClose(t, s) // no descriptor stays open
+	s = mustOpen(t, scrubOptionsFor(mem, c))
+	defer mustClose(t, s)
+	n := mustSpace(t, s)
+	e := entryOf(t, s, n, 0)
+	f := tally.Try("a segment is removed")
+	if err := mem.Remove(disk.SegmentName(e.Address.Segment)); err != nil {
+		t.Fatal(err)
+	}
+	f.Fire()
+	r := mustScrub(t, s)
+	if r.Skipped != 1 || r.Blocks == 0 || r.Blocks >= scrubbedBlocks || r.Bad+r.Damaged+r.Unreadable != 0 {
+		t.Errorf("%v %v", r.ScrubTotals, r.Findings)
+	}
+	if len(r.Findings) != 1 || r.Findings[0].File != disk.SegmentName(e.Address.Segment) || len(eventsOf(s, EventSegmentLost)) != 1 {
+		t.Errorf("%v %v", r.Findings, eventsOf(s, EventSegmentLost))
+	}
+	if _, got := getBlock(t, n, 0, scrubbedSize); got.Status == StatusOK {
+		t.Error("a block of it is served")
+	}
+	f.Survive()
+}

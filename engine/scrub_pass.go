@@ -82,7 +82,8 @@ func (p *scrubPass) run(ctx context.Context) error {
 		switch err := p.segment(ctx, id); {
 		case err == nil:
 			p.count(ScrubTotals{Segments: 1})
-		case errors.Is(err, disk.ErrNoSegment): // evicted meanwhile
+		case errors.Is(err, disk.ErrNoSegment):
+			p.gone(id)
 		case errors.Is(err, errSegmentLeft):
 			p.count(ScrubTotals{Skipped: 1})
 			p.report(ScrubFinding{File: disk.SegmentName(id), Offset: -1,
@@ -92,6 +93,17 @@ func (p *scrubPass) run(ctx context.Context) error {
 		}
 		p.moveTo(disk.Address{Segment: id + 1}, 0)
 	}
+}
+
+// gone is told of a segment whose file is not there: evicted meanwhile, or
+// removed by somebody else. Then its blocks are taken out as they are asked for.
+func (p *scrubPass) gone(id uint64) {
+	if p.s.isGoing(id) {
+		return
+	}
+	p.s.tellGone(id)
+	p.count(ScrubTotals{Skipped: 1})
+	p.report(ScrubFinding{File: disk.SegmentName(id), Offset: -1, Reason: "the file was removed by somebody else: its blocks are misses"})
 }
 
 // segmentFrom is the first segment from id on, below end, that is not on its

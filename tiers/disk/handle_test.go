@@ -136,6 +136,29 @@ func TestAcquireErrors(t *testing.T) {
 	must(t, v.Close())
 }
 
+// TestAcquireWhileUnlinked: a segment that is unlinked while it is opened is
+// absent. The system did not fail.
+func TestAcquireWhileUnlinked(t *testing.T) {
+	var v *Volume
+	var armed atomic.Bool
+	v = openTestVolume(t, testOptions(vfs.WithHook(vfs.NewMem(), func(op vfs.Op) error {
+		if op.Kind == vfs.OpOpen && op.Name == SegmentName(1) && armed.CompareAndSwap(true, false) {
+			return v.Unlink(1)
+		}
+		return nil
+	})))
+	w := create(t, v, 1)
+	mustPut(t, w, 1, 1)
+	must(t, w.Seal(w.Entries()))
+	_, limit := v.OpenFiles()
+	must(t, v.cache.reserve(limit)) // closes what is idle
+	v.cache.unreserve(limit)
+	armed.Store(true)
+	if _, err := v.Acquire(1); armed.Load() || !errors.Is(err, ErrNoSegment) {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestAcquireOpensOnce: users that come at one time share one opening, and a
 // failed opening is not remembered.
 func TestAcquireOpensOnce(t *testing.T) {
