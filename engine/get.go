@@ -152,8 +152,13 @@ func (g *getBatch) fail(w *want, st Status, reason string, err error, inside boo
 	g.settle(w, GetResult{Status: be.Status, Err: be}, inside)
 }
 
-// failAt is fail for what lies on disk.
+// failAt is fail for what lies on disk. An error that has a status keeps it.
 func (g *getBatch) failAt(w *want, st Status, reason string, err error, inside bool) {
+	var be *BlockError
+	if errors.As(err, &be) {
+		g.fail(w, st, reason, err, inside)
+		return
+	}
 	at := w.found.entry.Address
 	g.fail(w, st, "", &BlockError{Status: st, File: disk.SegmentName(at.Segment), Offset: at.Offset(), Reason: reason, Err: err}, inside)
 }
