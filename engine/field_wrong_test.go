@@ -142,54 +142,6 @@ func TestFieldLayoutFields(t *testing.T) {
 	}
 }
 
-// TestFieldScalesTogether: K and V were kept, and the scales were not (case
-// 38). Here planes are stored and lost together.
-func TestFieldScalesTogether(t *testing.T) {
-	l := testLayout()
-	l.Planes = []layout.Plane{{Name: "k"}, {Name: "v"}, {Name: "k_scale"}, {Name: "v_scale"}}
-	r := &faultyRange{}
-	s := mustOpen(t, testOptions(r.over(vfs.NewMem())))
-	defer mustClose(t, s)
-	n := spaceOf(t, s, l, "tenant")
-	var planes []PlaneData
-	for i, p := range l.Planes {
-		planes = append(planes, PlaneData{Name: p.Name, Spans: [][]byte{contentOf(i, 0, 5000)}})
-	}
-	if got := putOne(n, PutBlock{Hash: hashOf(0), Planes: planes[:2]}); got.Status != StatusLayoutMismatch {
-		t.Errorf("a put without scales: %v %v", got.Status, got.Err)
-	}
-	mustPut(t, n, PutBlock{Hash: hashOf(0), Planes: planes})
-	mustFlush(t, s)
-	get := func() ([][]byte, GetResult) {
-		var dest [][]byte
-		var parts []Part
-		for _, p := range l.Planes {
-			d := bytes.Repeat([]byte{0xa5}, 5000)
-			dest, parts = append(dest, d), append(parts, Part{Plane: p.Name, Spans: [][]byte{d}})
-		}
-		return dest, n.Get(context.Background(), []GetBlock{{Hash: hashOf(0), Parts: parts}}, GetOptions{})[0]
-	}
-	if _, got := get(); got.Status != StatusOK {
-		t.Fatalf("%v %v", got.Status, got.Err)
-	}
-	e := entryOf(t, s, n, 0)
-	r.file, r.flip = disk.SegmentName(e.Address.Segment), true
-	r.flipAt = int64(e.Address.Page)*disk.PageBytes + e.Bytes() - 2*disk.PageBytes // the last plane
-	dest, got := get()
-	if got.Status != StatusCorrupt {
-		t.Errorf("with a damaged scale: %v %v", got.Status, got.Err)
-	}
-	for i, d := range dest {
-		if !untouched(d) {
-			t.Errorf("plane %s was written", l.Planes[i].Name)
-		}
-	}
-	r.flip = false
-	if _, got := get(); got.Status != StatusCorrupt && got.Status != StatusMiss {
-		t.Errorf("afterwards: %v %v", got.Status, got.Err)
-	}
-}
-
 // TestFieldCutAnywhere: a restored file was rejected after its first bytes had
 // been written over the live ones (case 41). Here the segment is cut at every
 // page of a block, and the destination keeps what it held.
