@@ -17,13 +17,13 @@ func (p *putBatch) commit(items []*putItem) (logged []*putItem) {
 	}
 	s := p.s
 	s.o.private.points("put:before-log")
-	ok, dead, err := p.logPuts(items)
+	ok, refused, err := p.logPuts(items)
 	for _, it := range items {
 		s.endGuest(&it.shared)
 	}
 	// The tombstones of what was refused stand before the refusal is
-	// answered (rule deadtomb); the answer leaves with the whole batch.
-	s.buryDead(dead)
+	// answered (rule deadtomb). Without them it is none: the block may turn up.
+	p.refuse(refused)
 	if err != nil {
 		for _, it := range ok {
 			p.fail(it, StatusIOError, "the log failed; whether the block will be there is unknown", err)
@@ -34,9 +34,38 @@ func (p *putBatch) commit(items []*putItem) (logged []*putItem) {
 	return ok
 }
 
-// logPuts logs the puts that still may be, as one group; dead are the extents
-// of the others, which it settles. After an error none is known to be logged.
-func (p *putBatch) logPuts(items []*putItem) (ok []*putItem, dead []deadExtent, err error) {
+// refusal is a put that may not be logged, and why.
+type refusal struct {
+	it    *putItem
+	cause error
+	dead  deadExtent
+}
+
+func (p *putBatch) refuse(refused []refusal) {
+	dead := make([]deadExtent, len(refused))
+	for i, r := range refused {
+		dead[i] = r.dead
+	}
+	err := p.s.buryDead(dead)
+	for _, r := range refused {
+		if err != nil {
+			p.fail(r.it, StatusIOError, "", unburied(r.cause, err))
+			continue
+		}
+		p.fail(r.it, putStatus(r.cause), "", r.cause)
+	}
+}
+
+// unburied is the error of a put that failed, and whose extent could not be
+// marked as dead. It may turn up after a crash, so that its cause, which may say
+// that it was refused, does not count any more.
+func unburied(cause, err error) error {
+	return fmt.Errorf("engine: %v; whether the block will be there is unknown, as its extent could not be marked as dead: %v", cause, err)
+}
+
+// logPuts logs the puts that still may be, as one group. After an error none is
+// known to be logged.
+func (p *putBatch) logPuts(items []*putItem) (ok []*putItem, refused []refusal, err error) {
 	s := p.s
 	s.orderMu.Lock()
 	defer s.orderMu.Unlock()
@@ -44,10 +73,9 @@ func (p *putBatch) logPuts(items []*putItem) (ok []*putItem, dead []deadExtent, 
 	s.mu.Lock()
 	for _, it := range items {
 		if err := p.recheckLocked(it); err != nil {
-			dead = append(dead, deadExtent{it.rec.Entry.Home().Address, it.key, it.rec.Entry.Seq})
+			refused = append(refused, refusal{it, err, deadExtent{it.rec.Entry.Home().Address, it.key, it.rec.Entry.Seq}})
 			it.placed.seg.inflight--
 			it.rec = nil
-			p.fail(it, putStatus(err), "", err)
 			continue
 		}
 		ok = append(ok, it)
@@ -69,7 +97,7 @@ func (p *putBatch) logPuts(items []*putItem) (ok []*putItem, dead []deadExtent, 
 			}
 		}
 	})
-	return ok, dead, err
+	return ok, refused, err
 }
 
 // recheckLocked tests at log time what may have changed since the put began.
@@ -196,15 +224,16 @@ type deadExtent struct {
 
 // buryDead writes the tombstones of extents that were refused. Where that
 // fails the store becomes read-only: a rebuild could bring one back.
-func (s *Store) buryDead(dead []deadExtent) {
+func (s *Store) buryDead(dead []deadExtent) error {
 	err := s.bury(dead)
 	if err == nil {
-		return
+		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.debts.dead = append(s.debts.dead, dead...)
 	s.breakLocked("tombstones", err)
+	return err
 }
 
 // breakLocked ends writing after a failure that leaves it open what is on

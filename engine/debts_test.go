@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sealstone/sealstone/internal/vfs"
@@ -126,4 +128,30 @@ func TestLaw3DropCutShort(t *testing.T) {
 			mustClose(t, r.s)
 		})
 	}
+}
+
+// TestLaw3RefusedAndUnburied: a put whose write failed, and whose extent could
+// not be marked as dead, may turn up after a crash. It is not called refused.
+func TestLaw3RefusedAndUnburied(t *testing.T) {
+	f := newFaultyRig(t)
+	f.put(0, 0)
+	f.flush()
+	left := 2 // the extent, and its tombstone
+	fn := func(op vfs.Op) error {
+		if op.Kind != vfs.OpWrite || !strings.HasPrefix(op.Name, segsToo+"/") || left == 0 {
+			return nil
+		}
+		left--
+		return &vfs.LateError{Err: syscall.ENOSPC}
+	}
+	f.fail.Store(&fn)
+	if p := putOne(f.n, modelBlock(1, 1)); p.Status != StatusIOError || left != 0 {
+		t.Fatalf("put: %v %v, %d operations did not fail", p.Status, p.Err, left)
+	}
+	f.mended()
+	f.resume()
+	f.putNew(1, 2)
+	f.kill(indexDir)
+	f.want(0, 0)
+	mustClose(t, f.s)
 }

@@ -73,6 +73,7 @@ func (s *Store) writeRun(seg *segment, items []*putItem) {
 		err = s.writeFailed(err)
 	}
 	var dead []deadExtent
+	var failed []*putItem
 	for _, it := range items {
 		ext := &it.img.ext
 		if it.err = err; err == nil {
@@ -80,6 +81,7 @@ func (s *Store) writeRun(seg *segment, items []*putItem) {
 		}
 		if it.err != nil {
 			s.giveUp(seg, ext.Address.Page)
+			failed = append(failed, it)
 			dead = append(dead, deadExtent{ext.Address, index.Key{Namespace: ext.Namespace, Hash: string(ext.Hash)}, ext.Seq})
 			continue
 		}
@@ -87,7 +89,11 @@ func (s *Store) writeRun(seg *segment, items []*putItem) {
 		s.count.writtenBytes.Add(it.placed.extent.Bytes())
 	}
 	// A device may have written what it says it has not.
-	s.buryDead(dead)
+	if err := s.buryDead(dead); err != nil {
+		for _, it := range failed {
+			it.err = unburied(it.err, err)
+		}
+	}
 }
 
 // reap waits until at most n writes are under way, in order, and keeps what
