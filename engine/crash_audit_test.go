@@ -125,6 +125,7 @@ func walkMem(t *testing.T, mem *vfs.Mem, dir string, fn func(name string, i vfs.
 		name := path.Join(dir, base)
 		i, err := mem.Stat(name)
 		switch {
+		case vfs.IsNotExist(err): // the index has removed it since it was listed
 		case err != nil:
 			t.Fatal(err)
 		case i.IsDir:

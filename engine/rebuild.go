@@ -40,10 +40,13 @@ func (r *recovery) rebuild() error {
 func (r *recovery) fill(ctx context.Context) (*rebuilder, error) {
 	s := r.s
 	infos := r.segmentsToScan()
-	b := &rebuilder{s: s, segments: len(infos), full: map[contentKey]index.Extent{}}
+	b := &rebuilder{s: s, segments: len(infos), full: map[contentKey]index.Extent{}, wanted: map[contentKey]struct{}{}}
 	// Also of segments that are evicted and not yet unlinked: a drop may still
 	// stand there alone for a block that has moved on.
 	if err := b.readTombstones(ctx, s.vol.Segments()); err != nil {
+		return nil, err
+	}
+	if err := b.findWanted(ctx, infos); err != nil {
 		return nil, err
 	}
 	for n, i := range infos {
@@ -123,8 +126,8 @@ type aliasKey struct {
 	content sums.ContentID
 }
 
-// rebuilder collects what the segments say. Memory: the tombstones, a content
-// id for each extent, and the aliases.
+// rebuilder collects what the segments say. Memory: the tombstones, the aliases,
+// and a place for each content that an alias has.
 type rebuilder struct {
 	s        *Store
 	segments int // scanned
@@ -135,8 +138,9 @@ type rebuilder struct {
 	dead, quarantined map[disk.Address]bool
 	// drops names the highest sequence dropped of a key (rule tombseq).
 	drops   map[index.Key]uint64
-	damaged map[uint64]error // why a segment's sidecar does not verify
-	here    leftOutHere      // of the segment that is being read
+	damaged map[uint64]error        // why a segment's sidecar does not verify
+	here    leftOutHere             // of the segment that is being read
+	wanted  map[contentKey]struct{} // contents of aliases
 	full    map[contentKey]index.Extent
 	aliases []aliasKey
 	batch   []index.KeyEntry
@@ -183,6 +187,39 @@ func (b *rebuilder) distrust(ctx context.Context, i disk.SegmentInfo) error {
 		b.drops[k] = max(b.drops[k], f.Seq)
 		return nil
 	})
+}
+
+// findWanted reads all segments once for the contents that aliases have, so that
+// only their places need be kept: a hundred million blocks would otherwise take
+// some ten GiB. Nothing is verified here; what is wanted in vain does no harm.
+func (b *rebuilder) findWanted(ctx context.Context, infos []disk.SegmentInfo) error {
+	want := func(kind disk.Kind, namespace uint32, id sums.ContentID) {
+		if kind == disk.KindAlias {
+			b.wanted[contentKey{b.s.tenantOf(namespace), id}] = struct{}{}
+		}
+	}
+	for _, i := range infos {
+		if i.Sealed {
+			entries, err := b.s.vol.ReadFooter(i.ID)
+			if err == nil {
+				for j := range entries {
+					want(entries[j].Kind, entries[j].Namespace, entries[j].ContentID)
+				}
+				continue
+			}
+			if !errors.Is(err, disk.ErrCorrupt) {
+				return fmt.Errorf("segment %d: %w", i.ID, err)
+			}
+		}
+		err := b.s.vol.ScanSegment(ctx, i.ID, func(e *disk.Extent, _ uint64, _ disk.Address) error {
+			want(e.Kind, e.Namespace, e.ContentID)
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("segment %d: %w", i.ID, err)
+		}
+	}
+	return nil
 }
 
 // scan takes in the extents of one segment.
@@ -246,7 +283,10 @@ func (b *rebuilder) add(ctx context.Context, segment uint64, f *disk.FooterEntry
 	ext := index.Extent{Address: at, HeaderPages: f.HeaderPages, Pages: uint32(f.HeaderPages) + f.PayloadPages, HeaderSum: f.HeaderSum}
 	if f.Kind == disk.KindFull {
 		// The bytes of dropped or moved extents stay usable to aliases.
-		b.full[contentKey{b.s.tenantOf(f.Namespace), f.ContentID}] = ext
+		c := contentKey{b.s.tenantOf(f.Namespace), f.ContentID}
+		if _, ok := b.wanted[c]; ok {
+			b.full[c] = ext
+		}
 	}
 	k := index.Key{Namespace: f.Namespace, Hash: string(f.Hash)}
 	switch {
