@@ -23,7 +23,10 @@ const FormatVersion = uint32(pebble.FormatTableFormatV6)
 
 // recordVersion is that of the records in the index. An index with another one
 // is not read: an older one is rebuilt, a newer one refused.
-const recordVersion = 2
+const recordVersion = RecordVersion
+
+// RecordVersion is the version of the records that this release writes.
+const RecordVersion = 2
 
 // Limits and defaults.
 const (
