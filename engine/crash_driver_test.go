@@ -256,6 +256,9 @@ func (d *driver) lookWhatWent() {
 	for i := range modelKeys {
 		_, status := readContent(d.n, i)
 		d.m.with(i, func(k *modelKey) {
+			if status == StatusCorrupt {
+				return // a quarantine that a failure cut short: it may still be finished
+			}
 			if k.gone = k.set && status == StatusMiss; !k.gone {
 				k.mayMiss = false
 			}

@@ -264,7 +264,7 @@ func TestSetAsideBounded(t *testing.T) {
 	old := fs.UsedBytes()
 
 	o.CapacityBytes = old + 2*mib
-	s, err := Open("mem", o)
+	_, err := Open("mem", o)
 	if !errors.Is(err, ErrCapacity) || !strings.Contains(err.Error(), "set aside") {
 		t.Fatalf("%d bytes are set aside of %d, and open says %v", old, o.CapacityBytes, err)
 	}
