@@ -220,6 +220,15 @@ func deadOf(t *testing.T, s *Store) *dead {
 			if k := (index.Key{Namespace: x.Namespace, Hash: string(x.Hash)}); x.Kind == disk.TombstoneDrop {
 				d.drops[k] = max(d.drops[k], x.Seq)
 			}
+			if x.Kind != disk.TombstoneQuarantine {
+				continue
+			}
+			// Of two copies a rebuild takes the later and does not bury the
+			// earlier: with the later one in quarantine nobody has the key.
+			if e, _, err := s.vol.ReadExtent(disk.Address{Segment: i.ID, Page: x.Page}); err == nil {
+				k := index.Key{Namespace: e.Namespace, Hash: string(e.Hash)}
+				d.drops[k] = max(d.drops[k], e.Seq)
+			}
 		}
 	}
 	return d

@@ -327,6 +327,20 @@ var evictRules = []protocolRule{
 			r.t.Fatalf("the earlier copy won: segment %d", at)
 		}
 	}},
+	{"tie, the earlier copy is no block that the index lost", func(r *rig) {
+		r.put(0, 0)
+		r.flush()
+		r.roll() // its footer lists it
+		r.put(1, 1)
+		r.flush()
+		clone := r.snapshotAt("move:copied", killed)
+		r.move(0)
+		r.become(*clone, indexDir)
+		r.quarantine(0)
+		r.flush()
+		wantNoDamage(r.t, r.mem.CrashClone(killed), "with the later copy in quarantine")
+		r.want(1, 1)
+	}},
 	{"tie, an evicted segment is not scanned", func(r *rig) {
 		r.put(0, 0)
 		r.flush()
