@@ -859,10 +859,14 @@ def arguments(argv):
 COMPARED = ("segment", "page", "alias_segment", "alias_page", "sequence", "raw_bytes", "verdict")
 
 
-def compare(blocks, file):
-    """What the report of "sealstone verify" says differently, a line each."""
+def load_report(file):
+    """The blocks in a report of "sealstone verify", by namespace and hash."""
     with sys.stdin if file == "-" else open(file, encoding="utf-8") as f:
-        theirs = {(x["namespace"], x["hash"]): x for x in json.load(f)["extents"] if x["role"] == "block"}
+        return {(x["namespace"], x["hash"]): x for x in json.load(f)["extents"] if x["role"] == "block"}
+
+
+def compare(blocks, theirs):
+    """What the report of "sealstone verify" says differently, a line each."""
     ours = {(b["namespace"], b["hash"]): b for b in blocks}
     out = []
     for key in sorted(ours.keys() | theirs.keys()):
@@ -899,12 +903,8 @@ def print_text(s, sums, blocks):
     print(", ".join("%s %s" % (v, k.replace("_", " ")) for k, v in sums.items()))
 
 
-def tell_differences(s, file):
-    try:
-        lines = compare(s.report.blocks, file)
-    except (OSError, ValueError, KeyError, TypeError) as e:
-        print("readstore: %s is no report of sealstone verify: %s" % (file, e), file=sys.stderr)
-        return EXIT_ERROR
+def tell_differences(s, theirs):
+    lines = compare(s.report.blocks, theirs)
     for line in lines:
         print("readstore: " + line, file=sys.stderr)
     print("readstore: %d differences in %d blocks" % (len(lines), len(s.report.blocks)), file=sys.stderr)
@@ -914,6 +914,12 @@ def tell_differences(s, file):
 def main(argv=None):
     args = arguments(argv)
     began = time.monotonic()
+    try:
+        # First: a verify at the other end of a pipe has the store until it ends.
+        theirs = load_report(args.compare) if args.compare else None
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        print("readstore: %s is no report of sealstone verify: %s" % (args.compare, e), file=sys.stderr)
+        return EXIT_ERROR
     try:
         held = lock(args.dir)
         s = Store(args.dir)
@@ -938,8 +944,8 @@ def main(argv=None):
         print_text(s, sums, not args.no_blocks)
     for fd in held:
         os.close(fd)
-    if args.compare:
-        return tell_differences(s, args.compare)
+    if theirs is not None:
+        return tell_differences(s, theirs)
     return EXIT_DAMAGE if s.report.damages else EXIT_CLEAN
 
 
