@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/internal/faults/faulttest"
 	"github.com/sealstone/sealstone/internal/vfs"
 )
@@ -239,7 +240,12 @@ func (m *mediaStore) examineMedia(fs vfs.FS) *verdict {
 			vd.reported = append(vd.reported, e)
 		}
 	}
-	if err := s.Close(context.Background()); err != nil && vd.health.State == HealthOK {
+	switch err := s.Close(context.Background()); {
+	case err == nil || vd.health.State != HealthOK:
+	case errors.Is(err, index.ErrFailed): // a compaction met the damage last of all
+		vd.health = Health{HealthAllMiss, []string{err.Error()}}
+		vd.reported = append(vd.reported, "close: "+err.Error())
+	default:
 		vd.wrongf("close: %v", err)
 	}
 	return vd

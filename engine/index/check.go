@@ -29,14 +29,14 @@ type Checked struct {
 	ProblemCount int64
 }
 
-// Check reads every record and holds them against one another: each reference
+// Check reads every block of the tables in use, and every record, and holds them against one another: each reference
 // is that of a key which lies there, each key has its references, live bytes
 // and contents are those of the keys. tenantOf numbers the tenant of a
 // namespace. A record that does not decode fails the index (ErrFailed).
 func (d *DB) Check(ctx context.Context, tenantOf func(namespace uint32) uint32) (*Checked, error) {
 	c, err := call(ctx, d, func() (*Checked, error) {
 		k := checker{d: d, v: &view{r: d.db}, ctx: ctx, tenantOf: tenantOf, out: &Checked{Segments: map[uint64]bool{}}, live: map[uint64]int64{}}
-		return k.out, errors.Join(k.keys(), k.refs(), k.liveBytes(), k.contents(), k.v.close())
+		return k.out, errors.Join(d.checkTables(ctx), k.keys(), k.refs(), k.liveBytes(), k.contents(), k.v.close())
 	})
 	return c, d.noteDamage(err)
 }
