@@ -9,7 +9,7 @@ SHELL       := /bin/bash
 GO       ?= go
 FUZZTIME ?= 10s
 # Only there to end a hang: a healthy package is far below it.
-TESTTIMEOUT ?= 10m
+TESTTIMEOUT ?= 20m
 export GOTOOLCHAIN ?= local
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -21,7 +21,7 @@ RACE := ./engine/... ./wal/... ./tiers/... ./internal/aligned/... ./internal/vfs
 # The stages of `make test` in order, each with its budget in minutes on two
 # cores, the first build of everything included. docs/testing.md has the same
 # table.
-STAGES := lint:3 build:2 unit:5 race:6 fuzz:4 canary:3 fsmatrix:2 cross:2 demo:1
+STAGES := lint:2 build:1 unit:6 race:8 fuzz:4 canary:3 fsmatrix:2 cross:2 demo:1
 
 .PHONY: help
 help: ## print this list

@@ -85,10 +85,11 @@ type eventRing struct {
 func newEventRing(call func(Event)) *eventRing {
 	r := &eventRing{}
 	if call != nil {
-		r.out, r.done = make(chan Event, eventRingLength), make(chan struct{})
-		go func() {
-			defer close(r.done)
-			for e := range r.out {
+		out, done := make(chan Event, eventRingLength), make(chan struct{})
+		r.out, r.done = out, done
+		go func() { // it may begin only after close, which takes r.out away
+			defer close(done)
+			for e := range out {
 				call(e)
 			}
 		}()

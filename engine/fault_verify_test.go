@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -179,15 +180,12 @@ func TestFaultVerifyLostSector(t *testing.T) {
 func TestFaultVerifyInterrupted(t *testing.T) {
 	y := faulttest.New(t)
 	sound := verifyStore(t)
-	total := 0
-	count := func(at int, then func()) vfs.FS {
-		reads := 0
+	var reads atomic.Int64 // segments are opened side by side
+	count := func(at int64, then func()) vfs.FS {
+		reads.Store(0)
 		return vfs.WithHook(sound, func(op vfs.Op) error {
-			if op.Kind == vfs.OpRead && strings.HasSuffix(op.Name, ".seg") {
-				if reads++; reads == at {
-					then()
-				}
-				total = max(total, reads)
+			if op.Kind == vfs.OpRead && strings.HasSuffix(op.Name, ".seg") && reads.Add(1) == at {
+				then()
 			}
 			return nil
 		})
@@ -196,7 +194,8 @@ func TestFaultVerifyInterrupted(t *testing.T) {
 	if _, err := verify(context.Background(), "mem", o, testOptions(count(0, nil)).private); err != nil {
 		t.Fatal(err)
 	}
-	for at := 1; at <= total; at++ {
+	total := reads.Load()
+	for at := int64(1); at <= total; at++ {
 		f := y.Try(fmt.Sprintf("the context ends at read %d", at))
 		ctx, cancel := context.WithCancel(context.Background())
 		r, err := verify(ctx, "mem", o, testOptions(count(at, func() { cancel(); f.Fire() })).private)

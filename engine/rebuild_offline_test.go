@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sealstone/sealstone/engine/index"
@@ -195,13 +196,13 @@ func TestFaultRebuildCrash(t *testing.T) {
 // place.
 func TestRebuildOfflineInterrupted(t *testing.T) {
 	v := newVictim(t)
-	for _, when := range []int{1, 3, 6} {
+	for _, when := range []int64{1, 3, 6} {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cause := errors.New("told to stop")
-		reads := 0
+		var reads atomic.Int64 // segments are opened side by side
 		fs := vfs.WithHook(v.fs, func(op vfs.Op) error {
 			if op.Kind == vfs.OpRead && strings.HasPrefix(op.Name, "segments/") {
-				if reads++; reads == when {
+				if reads.Add(1) == when {
 					cancel(cause)
 				}
 			}

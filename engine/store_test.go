@@ -107,3 +107,12 @@ func TestPutOfManyBlocks(t *testing.T) {
 		wantBlock(t, n, i, 0, 10)
 	}
 }
+
+// TestEventsClosedAtOnce: a ring may be closed before its goroutine has begun.
+func TestEventsClosedAtOnce(t *testing.T) {
+	for range 2000 {
+		r := newEventRing(func(Event) {})
+		r.close(context.Background())
+		<-r.done
+	}
+}
