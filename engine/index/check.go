@@ -29,7 +29,8 @@ type Checked struct {
 	ProblemCount int64
 }
 
-// Check reads every block of the tables in use, and every record, and holds them against one another: each reference
+// Check reads every record (and, of an index opened read-only, every block of
+// the tables in use) and holds them against one another: each reference
 // is that of a key which lies there, each key has its references, live bytes
 // and contents are those of the keys. tenantOf numbers the tenant of a
 // namespace. A record that does not decode fails the index (ErrFailed).

@@ -24,7 +24,12 @@ func TestFaultHiddenTable(t *testing.T) {
 	mustFill(10)
 	mustFill(20)
 	mustClose(t, d)
-	d = mustOpen(t, mem)
+	o := testOptions(mem)
+	o.ReadOnly = true
+	d, err := Open(testContext(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := d.Check(testContext(t), oneTenant); err != nil {
 		t.Fatalf("nothing is damaged: %v", err)
 	}
