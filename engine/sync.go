@@ -65,7 +65,8 @@ func (s *Store) dirtyLocked() (out []*disk.Writer) {
 // syncFailed: what the failed sync covered may be lost whatever a second one
 // says, so it is withdrawn: visible no more, and never applied, but for drops
 // and quarantines: their tombstones stand, so they are logged anew with the
-// first writes. Whoever waits for it gets the error. The store is read-only until resume has new files.
+// first writes. Whoever waits for it gets the error. The store is read-only
+// until resume has new files.
 func (s *Store) syncFailed(what string, w *disk.Writer, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

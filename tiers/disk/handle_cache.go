@@ -167,11 +167,11 @@ func (c *fileCache) closeUnlock(f *cachedFile) error {
 func (c *fileCache) reopen(f *cachedFile) {
 	c.mu.Lock()
 	c.forgetIdle(f)
-	buffered, direct := f.buffered, f.direct
-	c.open -= f.opened
+	buffered, direct, width := f.buffered, f.direct, f.opened
 	f.buffered, f.direct, f.opened = nil, nil, 0
 	c.mu.Unlock()
 	_ = closeAll(buffered, direct) // they failed, or have nothing to lose
+	c.unreserve(width)             // not before: the limit counts what is open
 }
 
 func (c *fileCache) forgetIdle(f *cachedFile) {
