@@ -29,6 +29,8 @@ var fences = []fence{
 	{"github.com/cockroachdb/datadriven", nil, true, "test library"},
 	{"github.com/google/go-cmp", nil, true, "test library"},
 	{"log", []string{"tools"}, true, "a library logs to the *slog.Logger it was given"},
+	{"github.com/NVIDIA/go-nvml", []string{"gpu/inventory"}, false, "it cannot live in a library, and a function that the driver lacks ends the process"},
+	{"github.com/sealstone/sealstone/gpu/inventory", []string{"gpu/inventory", "tools"}, false, "it brings go-nvml, which only executables may link"},
 	{"C", []string{"gpu", "tools/libsealstone"}, false, "everything else builds without a C compiler"},
 }
 

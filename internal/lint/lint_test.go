@@ -114,6 +114,12 @@ func TestRules(t *testing.T) {
 		{"test libraries", "imports", map[string]string{"wal/w.go": src("wal", imp("pgregory.net/rapid"), imp("testing"))},
 			[]string{"rapid is allowed only in tests", "testing is allowed only in tests"}},
 		{"cgo", "imports", map[string]string{"wal/w.go": src("wal", `import "C"`)}, []string{"C is allowed only below gpu"}},
+		{"gpu inventory", "imports", map[string]string{
+			"engine/e.go":          src("engine", imp("github.com/sealstone/sealstone/gpu/inventory"), imp("github.com/sealstone/sealstone/gpu/driver")),
+			"gpu/inventory/i.go":   src("inventory", imp("github.com/NVIDIA/go-nvml/pkg/nvml")),
+			"tools/gpucheck/g.go":  src("gpucheck", imp("github.com/sealstone/sealstone/gpu/inventory")),
+			"gpu/canary/c_test.go": "package canary\n" + imp("github.com/NVIDIA/go-nvml/pkg/nvml"),
+		}, []string{"engine/e.go:4: github.com/sealstone/sealstone/gpu/inventory is allowed only below", "gpu/canary/c_test.go:2: github.com/NVIDIA/go-nvml/pkg/nvml is allowed only below gpu/inventory"}},
 
 		{"quiet", "calls", map[string]string{
 			"wal/w.go":        src("wal", `import "fmt"`, "var _ = fmt.Sprint", "func print2() { recover() }"),
