@@ -75,6 +75,17 @@ func Alloc(sizeBytes int) (*Buffer, error) {
 	return &Buffer{mem: mem[:sizeBytes]}, nil
 }
 
+// AllocOnNode is Alloc of pages that come from a NUMA node as long as it has
+// some; a node below 0 is any. Where the system knows no nodes, or refuses the
+// wish, the pages come from anywhere.
+func AllocOnNode(sizeBytes, node int) (*Buffer, error) {
+	b, err := Alloc(sizeBytes)
+	if err == nil && node >= 0 {
+		_ = preferNode(b.mem[:cap(b.mem)], node)
+	}
+	return b, err
+}
+
 // Bytes is the memory: as long as was asked for, with a capacity of whole
 // pages for reads that are rounded up. After Free it is nil; slices taken
 // before must not be touched any more, as they may fault or hold the bytes of

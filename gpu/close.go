@@ -1,0 +1,60 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Close ends the device: no call begins any more, those under way are waited
+// for until ctx ends, and everything goes back to the driver. The error names
+// what does not, ErrLeaked: buffers that were not freed and by whom they were
+// taken, and what was set aside after a call that hung. A lost device gives
+// nothing back, and says so; the memory that it may still write to stays
+// mapped. The second Close does nothing.
+func (d *Device) Close(ctx context.Context) error {
+	if !d.gate.close() {
+		return nil
+	}
+	select {
+	case <-d.gate.idle:
+	case <-ctx.Done():
+		return fmt.Errorf("%w: calls are still under way, so nothing was given back: %w", ErrLeaked, context.Cause(ctx))
+	}
+	errs := []error{d.closeRoutes()}
+	close(d.jobs)
+	hung := d.awaitLanes()
+	close(d.stopCh)
+	d.stopped.Wait()
+	lost := d.lostErr()
+	errs = append(errs, d.pinned.close(lost != nil), d.staging.close(lost != nil), d.landing.close(lost != nil))
+	if lost != nil || hung {
+		return errors.Join(append(errs, fmt.Errorf("%w: the context and the memory of %s: %w", ErrLeaked, d.uuid, lost))...)
+	}
+	errs = append(errs, d.sums.close(d))
+	for _, l := range d.lanes {
+		errs = append(errs, l.destroy())
+	}
+	errs = append(errs, d.guard("cuDevicePrimaryCtxRelease", d.c.Release))
+	return errors.Join(errs...)
+}
+
+// awaitLanes waits for the goroutines of the lanes, and says whether one hangs
+// in a call.
+func (d *Device) awaitLanes() (hung bool) {
+	for _, l := range d.lanes {
+		select {
+		case <-l.ended:
+		case <-d.lostCh:
+			// One that does not hang ends soon: every call fails now.
+			late, stop := d.o.Clock.After(d.o.HangTimeout)
+			select {
+			case <-l.ended:
+			case <-late:
+				hung = true
+			}
+			stop()
+		}
+	}
+	return hung
+}
