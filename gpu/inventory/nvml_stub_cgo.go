@@ -1,0 +1,5 @@
+//go:build linux && !cgo
+
+package inventory
+
+const stubWhy = "without cgo"

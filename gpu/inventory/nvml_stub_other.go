@@ -1,0 +1,5 @@
+//go:build !linux
+
+package inventory
+
+const stubWhy = "for another system than Linux"
