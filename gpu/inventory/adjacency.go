@@ -14,8 +14,9 @@ type Pair struct {
 	// SharedSwitch: a PCIe switch above the GPU and every device behind the
 	// directory was seen. Without it nothing is known, whatever the level.
 	SharedSwitch bool `json:"shared_switch"`
-	// Near is what a choice may rest on: a switch is shared, and the topology
-	// is that of a real machine.
+	// Near is what a choice may rest on: a switch is shared, nothing on the way
+	// is known to turn the traffic away from it, and the topology is that of a
+	// real machine.
 	Near bool `json:"near"`
 	// Shared are the bridges above both, the root port first.
 	Shared []string `json:"shared_bridges"`
@@ -24,6 +25,9 @@ type Pair struct {
 	Redirect Redirect `json:"acs_redirect"`
 	// Reason says in a sentence what Near rests on, or what speaks against it.
 	Reason string `json:"reason"`
+	// Doubts are what is known to make direct transfers of this pair slow or
+	// unsafe; none is no promise.
+	Doubts []string `json:"doubts"`
 }
 
 // place is where a device sits: the way to it, with the facts of its bridges.
@@ -145,7 +149,7 @@ func nameless(a, b place) string {
 // pairOf joins the relations of a GPU to all devices behind a directory: the
 // farthest counts, and the switch must be shared with each.
 func pairOf(g GPU, gpu *place, d Directory, devices []place) Pair {
-	p := Pair{GPU: g.UUID, Directory: d.Path, Level: LevelUnknown, Shared: []string{}, Redirect: RedirectUnknown}
+	p := Pair{GPU: g.UUID, Directory: d.Path, Level: LevelUnknown, Shared: []string{}, Redirect: RedirectUnknown, Doubts: doubts(g, d)}
 	switch {
 	case len(d.Controllers) == 0:
 		p.Reason = d.Reason
@@ -172,11 +176,37 @@ func pairOf(g GPU, gpu *place, d Directory, devices []place) Pair {
 	if len(p.Shared) == 0 {
 		p.Shared = []string{}
 	}
-	p.Near = p.SharedSwitch && len(g.Untrusted) == 0
-	if p.SharedSwitch && !p.Near {
-		p.Reason += ", which is not trusted here: " + strings.Join(g.Untrusted, "; ")
-	}
+	p.judge(g)
 	return p
+}
+
+// judge decides whether a shared switch means anything.
+func (p *Pair) judge(g GPU) {
+	switch {
+	case !p.SharedSwitch:
+	case len(g.Untrusted) > 0:
+		p.Reason += ", which is not trusted here: " + strings.Join(g.Untrusted, "; ")
+	case p.Redirect == RedirectOn:
+		p.Reason += ", but access control services on the way send its traffic up to the root complex"
+	default:
+		p.Near = true
+	}
+}
+
+// doubts are about the addresses that devices use: NVIDIA's release notes of
+// GPUDirect Storage promise nothing where an IOMMU translates them.
+func doubts(g GPU, d Directory) []string {
+	all := []string{}
+	add := func(who, kind string) {
+		if kind != "" && kind != "identity" {
+			all = append(all, fmt.Sprintf("the IOMMU translates the addresses of %s (%s)", who, kind))
+		}
+	}
+	add("the GPU", g.IOMMUType)
+	for _, c := range d.Controllers {
+		add(c.Name, c.IOMMUType)
+	}
+	return all
 }
 
 // common is the shared beginning of two ways.
