@@ -8,7 +8,4 @@ import _ "embed"
 // compiles it for its own GPU (PTX 6.3, sm_75).
 //
 //go:embed verify.ptx
-var ptxText string
-
-// image returns the PTX as cuModuleLoadDataEx wants it, ended by a NUL.
-func image() []byte { return append([]byte(ptxText), 0) }
+var ptxText []byte
