@@ -27,16 +27,25 @@ func (d *Device) Close(ctx context.Context) error {
 	close(d.stopCh)
 	d.stopped.Wait()
 	lost := d.lostErr()
-	errs = append(errs, d.pinned.close(lost != nil), d.staging.close(lost != nil), d.landing.close(lost != nil))
+	errs = append(errs, d.pinned.close(lost != nil), d.staging.close(lost != nil), d.landing.pool.close(lost != nil))
 	if lost != nil || hung {
 		return errors.Join(append(errs, fmt.Errorf("%w: the context and the memory of %s: %w", ErrLeaked, d.uuid, lost))...)
+	}
+	held := errors.Join(errs...) != nil
+	kept := d.keptLanding.Load() + d.count.setAside.Load()
+	if kept == 0 {
+		errs = append(errs, d.files.close(d))
 	}
 	errs = append(errs, d.sums.close(d))
 	for _, l := range d.lanes {
 		errs = append(errs, l.destroy())
 	}
-	errs = append(errs, d.guard("cuDevicePrimaryCtxRelease", d.c.Release))
-	return errors.Join(errs...)
+	if held || kept > 0 {
+		// What is left may still be used, by its owner or by a call that hung.
+		// The end of the context would give it to somebody else.
+		return errors.Join(append(errs, fmt.Errorf("%w: the context of %s is kept, with %d files or buffers set aside", ErrLeaked, d.uuid, kept))...)
+	}
+	return errors.Join(append(errs, d.guard("cuDevicePrimaryCtxRelease", d.c.Release))...)
 }
 
 // awaitLanes waits for the goroutines of the lanes, and says whether one hangs

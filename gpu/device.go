@@ -24,7 +24,7 @@ type Device struct {
 	o       Options
 	c       cuda
 	context *driver.Context // nil in tests of this package
-	files   fileLibrary
+	files   fileDriver
 	info    driver.DeviceInfo
 	uuid    string
 	sums    *deviceSums
@@ -38,12 +38,15 @@ type Device struct {
 	gate            gate
 	count           counters
 	routes          routeTable
+	poisons         atomic.Uint64
+	closing         sync.WaitGroup // files being closed
+	kept            kept
+	keptLanding     atomic.Int64 // allocations that could not be deregistered
 
-	lost     atomic.Pointer[error]
-	lostOnce sync.Once
-	lostCh   chan struct{}
-	stopCh   chan struct{} // ends the watchdog
-	stopped  sync.WaitGroup
+	lost    atomic.Pointer[error]
+	lostCh  chan struct{}
+	stopCh  chan struct{} // ends the watchdog
+	stopped sync.WaitGroup
 }
 
 // OpenDevice takes the primary context of a GPU, which it shares with the rest
@@ -60,7 +63,7 @@ func OpenDevice(d *driver.Driver, ordinal int, o Options) (*Device, error) {
 	}
 	dev := newDevice(c, info, o)
 	dev.context = c
-	dev.files = cuFileOf(d, c)
+	dev.files.load = func() (fileLibrary, error) { return d.CuFile() }
 	if err := dev.start(); err != nil {
 		return nil, errors.Join(err, c.Release())
 	}
@@ -72,7 +75,7 @@ func OpenDevice(d *driver.Driver, ordinal int, o Options) (*Device, error) {
 func newDevice(c cuda, info driver.DeviceInfo, o Options) *Device {
 	o = o.withDefaults()
 	d := &Device{
-		o: o, c: c, info: info, uuid: UUIDString(info.UUID), files: noFileLibrary{errNoFileLibrary},
+		o: o, c: c, info: info, uuid: UUIDString(info.UUID),
 		jobs: make(chan *job), reads: make(chan struct{}, o.ReadsMax),
 		lostCh: make(chan struct{}), stopCh: make(chan struct{}), sums: &deviceSums{},
 	}

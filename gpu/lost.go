@@ -42,19 +42,19 @@ func (d *Device) lostErr() error {
 
 // lose declares the device lost, for good. It says why in every later error.
 func (d *Device) lose(why error) error {
-	d.lostOnce.Do(func() {
-		if !errors.Is(why, ErrDeviceLost) {
-			why = fmt.Errorf("%w: %w", ErrDeviceLost, why)
-		}
-		err := fmt.Errorf("gpu: %s: %w", d.uuid, why)
-		d.lost.Store(&err)
-		close(d.lostCh)
-		d.pinned.stop(err)
-		d.staging.stop(err)
-		d.landing.pool.stop(err)
-		d.event(EventDeviceLost, "", err.Error())
-	})
-	return d.lostErr()
+	if !errors.Is(why, ErrDeviceLost) {
+		why = fmt.Errorf("%w: %w", ErrDeviceLost, why)
+	}
+	err := fmt.Errorf("gpu: %s: %w", d.uuid, why)
+	if !d.lost.CompareAndSwap(nil, &err) {
+		return d.lostErr()
+	}
+	close(d.lostCh)
+	d.pinned.stop(err)
+	d.staging.stop(err)
+	d.landing.pool.stop(err)
+	d.event(EventDeviceLost, "", err.Error())
+	return err
 }
 
 // judge looks at what a call of the driver returned.

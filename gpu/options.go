@@ -43,6 +43,9 @@ type Options struct {
 	// reach the device from the host, where their sums were compared already:
 	// this finds what the bus did. It needs a proven kernel.
 	VerifyOnDevice bool
+	// CuFileLogDir is where cuFile keeps its log, which it would else put into
+	// the working directory: a temporary directory, by default.
+	CuFileLogDir string
 	// NUMANode is where pinned memory comes from: as the kernel says for the
 	// GPU's PCI address (0, the default), anywhere (-1), or node n-1.
 	NUMANode int
@@ -77,6 +80,7 @@ func (o Options) withDefaults() Options {
 	orElse(&o.DirectErrorsMax, defaultDirectErrorsMax)
 	orElse(&o.HangTimeout, defaultHangTimeout)
 	o.PinnedChunkBytes = min(roundUp(o.PinnedChunkBytes, pinnedUnitBytes), o.PinnedBytesMax)
+	o.HandlesMax = max(o.HandlesMax, o.ReadsMax) // each read has one in use
 	if o.Clock == nil {
 		o.Clock = systemClock{}
 	}
