@@ -1,4 +1,3 @@
-// Package gpu moves verified bytes into and out of the memory of GPUs.
 package gpu
 
 import (
