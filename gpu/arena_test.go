@@ -46,7 +46,7 @@ func TestArenaModel(t *testing.T) {
 			},
 			"give": func(t *rapid.T) {
 				if len(held) == 0 {
-					t.Skip("nothing is held")
+					return
 				}
 				var ids []int
 				for id := 1; id <= next; id++ {

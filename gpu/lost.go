@@ -45,7 +45,7 @@ func (d *Device) lose(why error) error {
 	if !errors.Is(why, ErrDeviceLost) {
 		why = fmt.Errorf("%w: %w", ErrDeviceLost, why)
 	}
-	err := fmt.Errorf("gpu: %s: %w", d.uuid, why)
+	err := fmt.Errorf("gpu: %s is lost: %w", d.uuid, why)
 	if !d.lost.CompareAndSwap(nil, &err) {
 		return d.lostErr()
 	}

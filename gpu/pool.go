@@ -116,7 +116,9 @@ func (p *pool) await(ctx context.Context, w *poolWaiter) (*piece, error) {
 		return w.p, w.err
 	default:
 	}
-	late, stop := p.clock.After(p.waitMax)
+	// A little longer than a call of the driver may take, so that one that
+	// hangs is the answer.
+	late, stop := p.clock.After(p.waitMax + p.waitMax/4)
 	defer stop()
 	var why error
 	select {
