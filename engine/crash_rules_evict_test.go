@@ -340,6 +340,9 @@ var evictRules = []protocolRule{
 		r.flush()
 		wantNoDamage(r.t, r.mem.CrashClone(killed), "with the later copy in quarantine")
 		r.want(1, 1)
+		r.kill(indexDir) // the next rebuild does not take the earlier one either
+		r.absent(0)
+		r.want(1, 1)
 	}},
 	{"tie, an evicted segment is not scanned", func(r *rig) {
 		r.put(0, 0)
@@ -424,6 +427,28 @@ var aliasRules = []protocolRule{
 		r.absent(1)
 		r.putNew(1, 1)
 		r.want(1, 1)
+	}},
+	{"alias, its target evicted, as only a rebuild learns", func(r *rig) {
+		r.put(0, 0)
+		r.flush()
+		r.roll()
+		r.alias(1, 0)
+		r.flush()
+		r.roll() // its footer lists the alias
+		r.put(3, 3)
+		var clone *vfs.Mem // with the EVICT in the log, and not applied yet
+		r.at["evict:moved"] = func() {
+			r.at["sync:between"] = func() { clone = r.mem.CrashClone(killed) }
+		}
+		r.at["evict:applied"] = func() { r.at["sync:between"] = nil }
+		r.evict()
+		r.become(clone, indexDir)
+		r.absent(1)
+		r.put(2, 0) // equal bytes do not bring the alias back
+		r.flush()
+		r.kill(indexDir)
+		r.absent(1)
+		r.want(2, 0)
 	}},
 	{"alias, its own segment evicted", func(r *rig) {
 		r.put(0, 0)

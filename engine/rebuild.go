@@ -40,7 +40,7 @@ func (r *recovery) rebuild() error {
 func (r *recovery) fill(ctx context.Context) (*rebuilder, error) {
 	s := r.s
 	infos := r.segmentsToScan()
-	b := &rebuilder{s: s, segments: len(infos), full: map[contentKey]index.Extent{}, wanted: map[contentKey]struct{}{}}
+	b := &rebuilder{s: s, segments: len(infos), full: map[contentKey]index.Extent{}, wanted: map[contentKey]struct{}{}, losers: map[uint64][]disk.Tombstone{}}
 	// Also of segments that are evicted and not yet unlinked: a drop may still
 	// stand there alone for a block that has moved on.
 	if err := b.readTombstones(ctx, s.vol.Segments()); err != nil {
@@ -144,6 +144,9 @@ type rebuilder struct {
 	full    map[contentKey]index.Extent
 	aliases []aliasKey
 	batch   []index.KeyEntry
+	// losers are tombstones, by segment, that are not written yet, of extents
+	// whose key has another one that counts, and of aliases without bytes.
+	losers map[uint64][]disk.Tombstone
 }
 
 func (b *rebuilder) readTombstones(ctx context.Context, infos []disk.SegmentInfo) error {
@@ -322,6 +325,7 @@ func (b *rebuilder) resolveAliases(ctx context.Context) error {
 		target, ok := b.full[contentKey{b.s.tenantOf(k.Namespace), k.content}]
 		if !ok {
 			b.left.NoBytes++
+			b.lost(k.Key, k.Entry) // or equal bytes of a later put bring it back
 			continue
 		}
 		k.Extent = target
@@ -345,13 +349,40 @@ func (b *rebuilder) flush(ctx context.Context) error {
 	b.batch = nil
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	return b.s.idx.Update(ctx, b.s.live, func(u *index.Batch) error {
+	err := b.s.idx.Update(ctx, b.s.live, func(u *index.Batch) error {
 		for _, k := range batch {
 			if err := b.bind(u, k); err != nil {
 				return err
 			}
 		}
 		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return b.buryLosers()
+}
+
+// buryLosers writes the tombstones of the extents that lost (rule deadtomb):
+// once the one that counts is dropped or quarantined, the next rebuild would
+// take them. A rebuild that ends before it is complete begins again, and
+// finds the same ones lost, or buried.
+func (b *rebuilder) buryLosers() error {
+	for segment, ts := range b.losers {
+		if err := b.s.vol.AppendTombstones(segment, ts); err != nil {
+			return fmt.Errorf("tombstones of segment %d, for extents that are no blocks any more: %w", segment, err)
+		}
+	}
+	clear(b.losers)
+	return nil
+}
+
+// lost notes that an extent is left out for good: its key has another one, or
+// its bytes are gone.
+func (b *rebuilder) lost(k index.Key, e index.Entry) {
+	at := e.Home().Address
+	b.losers[at.Segment] = append(b.losers[at.Segment], disk.Tombstone{
+		Kind: disk.TombstoneDead, Namespace: k.Namespace, Hash: []byte(k.Hash), Seq: e.Seq, Page: at.Page,
 	})
 }
 
@@ -366,8 +397,10 @@ func (b *rebuilder) bind(u *index.Batch, k index.KeyEntry) error {
 	if ok {
 		b.left.Superseded++ // one of the two
 		if k.Seq < old.Seq || k.Seq == old.Seq && (k.IsAlias() && !old.IsAlias() || k.Home().Address.Less(old.Home().Address)) {
+			b.lost(k.Key, k.Entry)
 			return nil
 		}
+		b.lost(k.Key, old)
 		if err := u.Unbind(k.Key, old, tenant); err != nil {
 			return err
 		}

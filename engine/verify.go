@@ -105,8 +105,7 @@ type verifier struct {
 	// drops is the highest sequence dropped of a key, logged the keys that the
 	// log has in unsealed segments, where no index knows. See verify_rebuild.go.
 	drops  map[index.Key]uint64
-	bad    map[index.Key]uint64 // likewise, of which a copy was quarantined
-	once   sync.Once            // of drops, where there is an index
+	once   sync.Once // of drops, where there is an index
 	logged map[uint64][]index.KeyEntry
 
 	misplaced        misplaced

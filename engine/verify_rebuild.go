@@ -37,11 +37,9 @@ func (v *verifier) collectForRebuild(list []disk.SegmentInfo) {
 	})
 }
 
-// collectDrops reads which sequences of which keys were dropped, and which had
-// a copy of theirs quarantined: an earlier copy, which a rebuild may have left
-// without a tombstone, is then rightly not in the index.
+// collectDrops reads which sequences of which keys were dropped.
 func (v *verifier) collectDrops(list []disk.SegmentInfo) {
-	v.drops, v.bad = map[index.Key]uint64{}, map[index.Key]uint64{}
+	v.drops = map[index.Key]uint64{}
 	for _, i := range list {
 		ts, _ := v.s.vol.ReadTombstones(i.ID)
 		for _, t := range ts {
@@ -49,18 +47,9 @@ func (v *verifier) collectDrops(list []disk.SegmentInfo) {
 				k := index.Key{Namespace: t.Namespace, Hash: string(t.Hash)}
 				v.drops[k] = max(v.drops[k], t.Seq)
 			}
-			if t.Kind == disk.TombstoneQuarantine {
-				v.noteBad(index.Key{Namespace: t.Namespace, Hash: string(t.Hash)}, t.Seq)
-				// The tombstone may name another key that shared the bytes.
-				if e, _, err := v.s.vol.ReadExtent(disk.Address{Segment: i.ID, Page: t.Page}); err == nil {
-					v.noteBad(index.Key{Namespace: e.Namespace, Hash: string(e.Hash)}, e.Seq)
-				}
-			}
 		}
 	}
 }
-
-func (v *verifier) noteBad(k index.Key, seq uint64) { v.bad[k] = max(v.bad[k], seq) }
 
 // unindexed reports a sound extent that the index has lost: its footer lists
 // it, nothing says that it is gone, and no newer put of its key is there. A
@@ -76,7 +65,7 @@ func (w *segmentWalk) unindexed(x *expected) {
 	}
 	v.once.Do(func() { v.collectDrops(v.s.vol.Segments()) })
 	k := index.KeyEntry{Key: index.Key{Namespace: f.Namespace, Hash: string(f.Hash)}, Entry: index.Entry{Seq: f.Seq}}
-	if v.gone(k) || f.Seq <= v.bad[k.Key] {
+	if v.gone(k) {
 		return
 	}
 	ctx, cancel := openContext()
