@@ -512,6 +512,22 @@ class Segment:
         e.problem = why
         return e
 
+    def recorded(self, rec, before):
+        """The extent of a put's or a move's record, whose header the walk did
+        not find. A move does not say all; before is what was moved."""
+        e = Extent.__new__(Extent)
+        e.segment, e.page, e.sum = self.number, rec["page"], rec["sum"]
+        e.header_pages, e.payload_pages = rec["header_pages"], rec["pages"] - rec["header_pages"]
+        e.namespace, e.hash, e.sequence = rec["namespace"], rec["hash"], rec["sequence"]
+        e.kind, e.content, e.planes, e.chunks, e.target = 1, b"", [], [], (0, 0)
+        if rec["kind"] == "put":
+            e.kind, e.content, e.target = 2 if rec["alias"] else 1, rec["content"], rec["target"]
+            e.planes = [("", rec["raw"], 0, 0)]
+        elif before is not None:
+            e.kind, e.content, e.target, e.planes = before.kind, before.content, before.target, before.planes
+        e.problem = "extent header: not found where the log says that it is"
+        return e
+
     def walk(self):
         """The extents of a segment without a footer, header by header. Where
         there is none, a failed write left a hole: on with the next page."""
@@ -676,11 +692,16 @@ def parse_record(b):
     r = {"kind": RECORD_KINDS[kind], "namespace": ns, "hash": b[7:7 + hash_n]}
     at = 7 + hash_n
     if kind == 1:
-        r["segment"], r["page"] = struct.unpack_from("<QI", b, at)
+        r["target"] = struct.unpack_from("<QI", b, at)
         r["content"] = b[at + 26:at + 42]
-        r["sequence"], = struct.unpack_from("<Q", b, at + 42)
+        r["sequence"], _, r["raw"] = struct.unpack_from("<QIQ", b, at + 42)
+        own = struct.unpack_from("<QIHIQ", b, at + 62)
+        r["alias"] = own[0] != 0
+        home = own if r["alias"] else struct.unpack_from("<QIHIQ", b, at)
+        r["segment"], r["page"], r["header_pages"], r["pages"], r["sum"] = home
     elif kind == 4:
-        r["sequence"], from_segment, from_page, r["segment"], r["page"] = struct.unpack_from("<QQIQI", b, at)
+        r["sequence"], from_segment, from_page = struct.unpack_from("<QQI", b, at)
+        r["segment"], r["page"], r["header_pages"], r["pages"], r["sum"] = struct.unpack_from("<QIHIQ", b, at + 20)
         r["from"] = (from_segment, from_page)
     elif kind == 5:
         r["segment"], = struct.unpack_from("<Q", b, at)
@@ -734,6 +755,20 @@ class Store:
                     (bad if kind == 2 else dead).add((s.number, page))
         return drops, dead, bad
 
+    def missing(self):
+        """Adds the extents that a durable record names and the walk of a
+        segment without a footer does not find: their headers are damaged."""
+        known = {(e.namespace, e.hash, e.sequence): e for s in self.segments.values() for e in s.extents}
+        for at, rec in self.log.records:
+            if rec["kind"] not in ("put", "move") or at >= self.log.mark:
+                continue
+            s = self.segments.get(rec["segment"])
+            if s is None or s.sealed or any(e.page == rec["page"] for e in s.extents):
+                continue
+            e = s.recorded(rec, known.get((rec["namespace"], rec["hash"], rec["sequence"])))
+            known[e.namespace, e.hash, e.sequence] = e
+            s.extents.append(e)
+
     def durable(self):
         """Addresses that a record at or below the durable mark names."""
         return {(r["segment"], r["page"]) for at, r in self.log.records
@@ -741,6 +776,7 @@ class Store:
 
     def verify(self):
         """Chooses the blocks and verifies the bytes of each."""
+        self.missing()
         drops, dead, bad = self.tombstones()
         durable, contents, best = self.durable(), {}, {}
         for s in self.segments.values():

@@ -16,6 +16,7 @@ import (
 	"github.com/sealstone/sealstone/engine"
 	"github.com/sealstone/sealstone/engine/layout"
 	"github.com/sealstone/sealstone/internal/faults/faulttest"
+	"github.com/sealstone/sealstone/tiers/disk"
 )
 
 // readstore runs the independent reader, which was written from docs/format
@@ -283,6 +284,48 @@ func TestFaultReadstore(t *testing.T) {
 			}
 			f.Survive()
 		}
+	}
+}
+
+// TestFaultReadstoreHeaders: the header of each block in turn is damaged, also
+// where no footer lists it.
+func TestFaultReadstoreHeaders(t *testing.T) {
+	r := newRichStore(t)
+	r.fill(0, 12)
+	r.close()
+	report := filepath.Join(t.TempDir(), "verify.json")
+	run(t, "verify", r.dir, "--quiet", "--json", report)
+	b, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all struct {
+		Extents []struct {
+			Role    string
+			Segment uint64
+			Page    uint32
+		}
+	}
+	if err := json.Unmarshal(b, &all); err != nil {
+		t.Fatal(err)
+	}
+	y := faulttest.New(t)
+	seen := map[string]bool{}
+	for _, e := range all.Extents {
+		at := fmt.Sprintf("header at page %d of segment %d", e.Page, e.Segment)
+		if e.Role != "block" || seen[at] || testing.Short() && len(seen) == 3 {
+			continue
+		}
+		seen[at] = true
+		f := y.Try(at + " damaged")
+		dir := copyOf(t, r.dir)
+		flipAt(t, filepath.Join(dir, disk.SegmentName(e.Segment)), int64(e.Page)*disk.PageBytes+200)
+		f.Fire()
+		t.Run(at, func(t *testing.T) { agree(t, dir) })
+		if t.Failed() {
+			return
+		}
+		f.Survive()
 	}
 }
 
