@@ -3,7 +3,9 @@ package canary
 import (
 	"bytes"
 	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -14,26 +16,28 @@ const testIOBytes = 128 << 10
 // good is what is seen of a read that does what it should, as the second one
 // after the file was rewritten.
 func good(tr transfer) *evidence {
-	rng := rand.NewChaCha8([32]byte{1})
-	random := func() []byte {
-		b := make([]byte, fileBytes(testIOBytes))
-		_, _ = rng.Read(b)
-		return b
-	}
 	e := &evidence{
-		transfer: tr, returned: tr.Length, file: random(), before: random(),
+		transfer: tr, returned: tr.Length, file: testContents()[0], before: testContents()[1],
 		poison: 0x5a, guard: 0xc3,
-		neighbour:    bytes.Repeat([]byte{0xc3}, 3*pieceBytes),
-		slot:         bytes.Repeat([]byte{0x5a}, testIOBytes+2*pieceBytes),
+		neighbour: bytes.Repeat([]byte{0xc3}, 3*pieceBytes),
+		slot: slices.Concat(bytes.Repeat([]byte{0xc3}, pieceBytes), bytes.Repeat([]byte{0x5a}, testIOBytes),
+			bytes.Repeat([]byte{0xc3}, pieceBytes)),
 		owner:        bytes1((tr.Length + pieceBytes - 1) / pieceBytes),
 		routesBefore: &routes{P2P: 3, NVFS: 2, POSIX: 7}, routesAfter: &routes{P2P: 4, NVFS: 2, POSIX: 7},
-	}
-	for i := range pieceBytes {
-		e.slot[i], e.slot[len(e.slot)-1-i] = e.guard, e.guard
 	}
 	copy(e.got(), e.want())
 	return e
 }
+
+// testContents are two contents of a file. Nobody changes them.
+var testContents = sync.OnceValue(func() (c [2][]byte) {
+	rng := rand.NewChaCha8([32]byte{1})
+	for i := range c {
+		c[i] = make([]byte, fileBytes(testIOBytes))
+		_, _ = rng.Read(c[i])
+	}
+	return c
+})
 
 func bytes1(n int64) []uint32 {
 	s := make([]uint32, n)
@@ -44,11 +48,7 @@ func bytes1(n int64) []uint32 {
 }
 
 // fill sets all bytes.
-func fill(b []byte, v byte) {
-	for i := range b {
-		b[i] = v
-	}
-}
+func fill(b []byte, v byte) { copy(b, bytes.Repeat([]byte{v}, len(b))) }
 
 // TestJudge holds each fault to the finding that names it, and shows that its
 // rule is needed: with all others in force and this one left out the fault

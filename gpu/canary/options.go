@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"time"
-
-	"github.com/sealstone/sealstone/gpu"
 )
 
 // The bounds of a canary, and what they are when not set.
@@ -64,6 +62,9 @@ type Options struct {
 	// libcufile exist since CUDA 13.0. The strict mode then is the only sign
 	// that the reads did not go through host memory.
 	Uncounted bool
+	// Root is read in place of "/" where signs of a virtual machine, udev, the
+	// kernel modules and cufile.json are looked for. For tests.
+	Root string
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -102,6 +103,3 @@ func (o Options) allows(uuid, dir string) bool {
 // pieceBytes is what the kernel verifies at a time, and the size of the guard
 // zones: 64 KiB, also the size of a GPU's page towards its bus.
 const pieceBytes = 64 << 10
-
-// unknownVerdict is that of a pair that nobody asked about.
-func unknownVerdict(dir string) gpu.Verdict { return gpu.Verdict{Dir: dir} }
