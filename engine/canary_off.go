@@ -12,4 +12,5 @@ const (
 	canaryLaw4      = false
 	canaryLaw5      = false
 	canaryLaw6      = false
+	canaryLaw2GPU   = false
 )

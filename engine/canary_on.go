@@ -13,6 +13,7 @@ import "os"
 //	      is acknowledged under an epoch floor that rose meanwhile
 //	law4  the capacity is not looked at
 //	law5  a failed write or sync changes nothing about the store's health
+//	law2GPU  a copy from or to a GPU that failed is counted as done
 //	law6  a path that was refused is used when it is asked for, and one that
 //	      returned wrong bytes is used on
 //
@@ -27,4 +28,5 @@ var (
 	canaryLaw4      = broken == "law4"
 	canaryLaw5      = broken == "law5"
 	canaryLaw6      = broken == "law6"
+	canaryLaw2GPU   = broken == "law2GPU"
 )

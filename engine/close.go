@@ -112,6 +112,7 @@ func (s *Store) awaitRelease(ctx context.Context) error {
 // failed half-way.
 func (s *Store) release() error {
 	s.endLife()
+	s.deviceFiles.forgetAll()
 	var errs []error
 	ctx, cancel := context.WithTimeout(context.Background(), s.o.CallTimeout)
 	defer cancel()

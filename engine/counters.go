@@ -32,6 +32,7 @@ type counters struct {
 	putStatus, getStatus     [statusCount]atomic.Int64
 	diskBytesMax             atomic.Int64
 	leasesRefused            atomic.Int64
+	deviceCounters
 }
 
 func (c *counters) put(s Status) { c.putStatus[s].Add(1) }

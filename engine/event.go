@@ -38,6 +38,7 @@ const (
 	EventScrub                                // the scrubber found something, or ended a cycle
 	EventUnanswered                           // a namespace is asked again and again and never hits
 	EventSetAside                             // the content of an incompatible store was set aside
+	EventDevice                               // a GPU, or its direct path, changed its state
 )
 
 var eventNames = map[EventKind]string{
@@ -49,7 +50,7 @@ var eventNames = map[EventKind]string{
 	EventSegmentLost: "segment-lost", EventPathDemoted: "path-demoted", EventProbe: "probe",
 	EventCompression: "compression", EventHint: "hint", EventCompact: "compact",
 	EventScrub: "scrub", EventUnanswered: "unanswered",
-	EventSetAside: "set-aside",
+	EventSetAside: "set-aside", EventDevice: "gpu",
 }
 
 func (k EventKind) String() string {

@@ -248,6 +248,7 @@ func (s *Store) unlinkVictim(victim *segment) error {
 	s.progressLocked()
 	s.mu.Unlock()
 	s.used.forget(victim.id)
+	s.deviceFiles.forget(victim.id)
 	return nil
 }
 

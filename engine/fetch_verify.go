@@ -42,7 +42,7 @@ func (f *flight) tryVerify(i int, w *want) (ok bool, err error) {
 	if (f.straight || f.pieces != nil || f.parts != nil) && !w.asPlanned(ext) {
 		return false, nil
 	}
-	spans, err := g.n.locate(w.parts, ext)
+	spans, err := locateParts(g.n, w.parts, ext)
 	if err != nil {
 		return false, err
 	}

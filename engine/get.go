@@ -60,20 +60,32 @@ func (g *getBatch) run(ctx context.Context, op *operation) {
 	if !g.copyArguments() {
 		return
 	}
-	if h := g.s.health.get(); h.State == HealthAllMiss {
-		g.failAll(StatusMiss, fmt.Sprint("the store answers misses only: ", h.Reasons), nil)
+	found, refused := g.n.lookupGet(ctx, g.keys)
+	if refused != nil {
+		g.failAll(refused.Status, refused.Reason, refused.Err)
 		return
 	}
-	if g.n.stale() {
-		g.failAll(StatusStaleEpoch, "open the namespace again", ErrEpoch)
-		return
+	g.readFound(ctx, found)
+}
+
+// lookupGet looks up the blocks of a get, or says why none of them is served.
+func (n *Namespace) lookupGet(ctx context.Context, keys []index.Key) ([]lookupResult, *BlockError) {
+	if h := n.s.health.get(); h.State == HealthAllMiss {
+		return nil, &BlockError{Status: StatusMiss, Reason: fmt.Sprint("the store answers misses only: ", h.Reasons)}
 	}
-	found, err := g.s.lookupHinted(ctx, g.keys, false)
+	if n.stale() {
+		return nil, &BlockError{Status: StatusStaleEpoch, Reason: "open the namespace again", Err: ErrEpoch}
+	}
+	found, err := n.s.lookupHinted(ctx, keys, false)
 	if err != nil {
-		g.failAll(unanswered(ctx, StatusMiss), "the index gives no answer", err)
-		return
+		return nil, &BlockError{Status: unanswered(ctx, StatusMiss), Reason: "the index gives no answer", Err: err}
 	}
-	g.n.noteLookup(found)
+	n.noteLookup(found)
+	return found, nil
+}
+
+// readFound reads what was found, and settles every block.
+func (g *getBatch) readFound(ctx context.Context, found []lookupResult) {
 	g.fetchAll(ctx, g.plan(g.sift(found)))
 	g.readRest(ctx)
 }
@@ -104,7 +116,7 @@ func (g *getBatch) sift(found []lookupResult) []*want {
 	for i := range g.wants {
 		w := &g.wants[i]
 		w.found = found[i]
-		if err := g.n.checkGet(g.keys[i], w.parts); err != nil {
+		if err := checkGet(g.n, g.keys[i], w.parts); err != nil {
 			g.fail(w, StatusInvalid, "", err, false)
 		}
 	}

@@ -24,7 +24,7 @@ func (g *getBatch) read(ctx context.Context, w *want) error {
 	if err := g.s.checkOwner(&img.ext, k, e); err != nil {
 		return err
 	}
-	spans, err := g.n.locate(w.parts, &img.ext)
+	spans, err := locateParts(g.n, w.parts, &img.ext)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (g *getBatch) readRanges(ctx context.Context, w *want) error {
 	if err != nil {
 		return err
 	}
-	spans, err := g.n.locate(w.parts, ext)
+	spans, err := locateParts(g.n, w.parts, ext)
 	if err != nil {
 		return err
 	}

@@ -41,26 +41,48 @@ func (m *image) aliasOf(target *index.Extent) {
 
 // planesInOrder sorts a block's planes by the layout's order.
 func (n *Namespace) planesInOrder(b *PutBlock) ([]PlaneData, error) {
-	if len(b.Planes) != len(n.layout.Planes) {
-		return nil, &BlockError{Status: StatusLayoutMismatch, Hash: b.Hash, Offset: -1,
-			Reason: fmt.Sprintf("%d planes given, the layout has %d", len(b.Planes), len(n.layout.Planes))}
+	given := make([]givenPlane, len(b.Planes))
+	for i, p := range b.Planes {
+		given[i] = givenPlane{p.Name, spanBytes(p.Spans)}
 	}
-	out := make([]PlaneData, len(b.Planes))
-	seen := make([]bool, len(b.Planes))
-	for _, p := range b.Planes {
-		i, ok := n.planes[p.Name]
-		if !ok && p.Name == "" && len(b.Planes) == 1 {
+	at, err := n.planeOrder(b.Hash, given)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]PlaneData, len(at))
+	for i, j := range at {
+		out[i] = b.Planes[j]
+	}
+	return out, nil
+}
+
+// givenPlane is a plane of a put: its name and how many bytes it has.
+type givenPlane struct {
+	name  string
+	bytes int64
+}
+
+// planeOrder tells for each plane of the layout which of the given ones it is.
+func (n *Namespace) planeOrder(hash []byte, given []givenPlane) ([]int, error) {
+	fail := func(st Status, format string, args ...any) ([]int, error) {
+		return nil, &BlockError{Status: st, Hash: hash, Offset: -1, Reason: fmt.Sprintf(format, args...)}
+	}
+	if len(given) != len(n.layout.Planes) {
+		return fail(StatusLayoutMismatch, "%d planes given, the layout has %d", len(given), len(n.layout.Planes))
+	}
+	out := make([]int, len(given))
+	seen := make([]bool, len(given))
+	for j, p := range given {
+		i, ok := n.planes[p.name]
+		if !ok && p.name == "" && len(given) == 1 {
 			i, ok = 0, true
 		}
 		if !ok || seen[i] {
-			return nil, &BlockError{Status: StatusLayoutMismatch, Hash: b.Hash, Offset: -1,
-				Reason: fmt.Sprintf("plane %q is not in the layout, or given twice", p.Name)}
+			return fail(StatusLayoutMismatch, "plane %q is not in the layout, or given twice", p.name)
 		}
-		seen[i], out[i] = true, p
-		want, got := n.layout.Planes[i].SizeBytes, spanBytes(p.Spans)
-		if want != 0 && int64(want) != got {
-			return nil, &BlockError{Status: StatusLengthMismatch, Hash: b.Hash, Offset: -1,
-				Reason: fmt.Sprintf("plane %q has %d bytes, the layout says %d", n.layout.Planes[i].Name, got, want)}
+		seen[i], out[i] = true, j
+		if want := n.layout.Planes[i].SizeBytes; want != 0 && want != p.bytes {
+			return fail(StatusLengthMismatch, "plane %q has %d bytes, the layout says %d", n.layout.Planes[i].Name, p.bytes, want)
 		}
 	}
 	return out, nil

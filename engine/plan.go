@@ -48,10 +48,7 @@ type fetch struct {
 // plan turns the blocks into few large reads in the order of the disk. Ranges
 // of blocks whose header must be read first to find them are left out.
 func (g *getBatch) plan(wants []*want) []*fetch {
-	slices.SortStableFunc(wants, func(a, b *want) int {
-		x, y := a.found.entry.Address, b.found.entry.Address
-		return cmp.Or(cmp.Compare(x.Segment, y.Segment), cmp.Compare(x.Page, y.Page))
-	})
+	slices.SortStableFunc(wants, func(a, b *want) int { return compareAddress(a.found, b.found) })
 	var fetches []*fetch
 	for _, w := range wants {
 		w.planeBytes = g.n.expectPlanes(w.parts, w.found.entry.RawBytes)
@@ -68,6 +65,12 @@ func (g *getBatch) plan(wants []*want) []*fetch {
 		fetches = append(fetches, f)
 	}
 	return fetches
+}
+
+// compareAddress gives the order of the disk.
+func compareAddress(a, b lookupResult) int {
+	x, y := a.entry.Address, b.entry.Address
+	return cmp.Or(cmp.Compare(x.Segment, y.Segment), cmp.Compare(x.Page, y.Page))
 }
 
 // payloadBytes is the size of the payload that planes of these sizes have

@@ -19,7 +19,7 @@ func (g *getBatch) fetchChunks(f *fetch, w *want) *fetch {
 		return nil
 	}
 	e := &w.found.entry
-	runs, err := g.n.locate(w.parts, g.n.expectExtent(w.planeBytes))
+	runs, err := locateParts(g.n, w.parts, g.n.expectExtent(w.planeBytes))
 	if err != nil {
 		return nil
 	}

@@ -184,11 +184,7 @@ func (b *PutBlock) copyLists() PutBlock {
 	for i := range c.Planes {
 		c.Planes[i].Spans = slices.Clone(c.Planes[i].Spans)
 	}
-	if b.Seal != nil {
-		c.Seal = &Seal{
-			ContentID: b.Seal.ContentID, PlaneBytes: slices.Clone(b.Seal.PlaneBytes), ChunkSums: slices.Clone(b.Seal.ChunkSums),
-		}
-	}
+	c.Seal = b.Seal.clone()
 	return c
 }
 
@@ -200,33 +196,42 @@ func shedStatus(err error) Status {
 }
 
 func (n *Namespace) checkPut(b *PutBlock) ([]PlaneData, error) {
-	fail := func(st Status, format string, args ...any) ([]PlaneData, error) {
-		return nil, &BlockError{Status: st, Hash: b.Hash, Offset: -1, Reason: fmt.Sprintf(format, args...)}
-	}
-	if err := checkHash(b.Hash); err != nil {
+	if err := checkHashes(b.Hash, b.Parent); err != nil {
 		return nil, err
-	}
-	if len(b.Parent) != 0 {
-		if err := checkHash(b.Parent); err != nil {
-			return nil, err
-		}
 	}
 	planes, err := n.planesInOrder(b)
 	if err != nil {
 		return nil, err
 	}
+	sizes := make([]int64, len(planes))
+	for i := range planes {
+		sizes[i] = spanBytes(planes[i].Spans)
+	}
+	return planes, n.checkSizes(b.Hash, sizes)
+}
+
+// checkSizes tests the sizes of a block's planes, in the order of the layout.
+func (n *Namespace) checkSizes(hash []byte, sizes []int64) error {
 	total := int64(0)
-	for _, pl := range planes {
-		size := spanBytes(pl.Spans)
+	for i, size := range sizes {
 		if size == 0 {
-			return fail(StatusInvalid, "plane %q is empty: a block's planes hold at least 1 byte each", pl.Name)
+			return &BlockError{Status: StatusInvalid, Hash: hash, Offset: -1,
+				Reason: fmt.Sprintf("plane %q is empty: a block's planes hold at least 1 byte each", n.layout.Planes[i].Name)}
 		}
 		total += size
 	}
 	if total > n.s.o.MaxBlockBytes {
-		return fail(StatusTooLarge, "%d bytes, the limit (MaxBlockBytes) is %d", total, n.s.o.MaxBlockBytes)
+		return &BlockError{Status: StatusTooLarge, Hash: hash, Offset: -1,
+			Reason: fmt.Sprintf("%d bytes, the limit (MaxBlockBytes) is %d", total, n.s.o.MaxBlockBytes)}
 	}
-	return planes, nil
+	return nil
+}
+
+func checkHashes(hash, parent []byte) error {
+	if err := checkHash(hash); err != nil || len(parent) == 0 {
+		return err
+	}
+	return checkHash(parent)
 }
 
 func checkHash(h []byte) error {

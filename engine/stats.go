@@ -76,6 +76,10 @@ type Stats struct {
 	// moments the mean depth is the growth of ReadDepth over that of ReadBusy.
 	ReadsInFlight       int
 	ReadBusy, ReadDepth time.Duration
+	// HostBounce and CuFile are the paths of GetToDevice, over all GPUs;
+	// DevicePut are the blocks of PutFromDevice.
+	HostBounce, CuFile DevicePathStats
+	DevicePut          DevicePutStats
 	// Probe is what was found out about the paths at Open; the caller's copy.
 	Probe *ProbeReport
 }
@@ -127,6 +131,7 @@ func (s *Store) Stats() Stats {
 		}
 	}
 	out.Scrub = s.scrubStats()
+	out.HostBounce, out.CuFile, out.DevicePut = c.bounce.stats(), c.direct.stats(), c.puts()
 	s.fillMemory(&out)
 	s.fillProtocol(&out)
 	s.fillDisk(ctx, &out)

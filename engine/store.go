@@ -50,11 +50,13 @@ type Store struct {
 	health health
 	count  counters
 	used   usedBlocks
-	leases leaseTable
-	ghost  ghostSet
-	budget writeBudget
-	storm  stormGuard
-	scrub  *scrubber
+	// deviceFiles are those that direct paths to GPUs may keep open.
+	deviceFiles deviceFiles
+	leases      leaseTable
+	ghost       ghostSet
+	budget      writeBudget
+	storm       stormGuard
+	scrub       *scrubber
 
 	// orderMu is the order of the log: a record is appended, and its effect
 	// entered below, while it is held; so is an epoch floor raised. It is taken

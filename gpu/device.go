@@ -126,6 +126,9 @@ func (d *Device) Context() *driver.Context { return d.context }
 // not, why: then bytes are copied back and their sums taken by the processor.
 func (d *Device) KernelProven() (bool, string) { return d.sums.proven() }
 
+// VerifiesCopies says whether the checks of a [CopyIn] are compared on the GPU.
+func (d *Device) VerifiesCopies() bool { return d.o.VerifyOnDevice && d.sums.on() }
+
 // UUIDString is a UUID as NVML prints those of GPUs.
 func UUIDString(u [16]byte) string {
 	return fmt.Sprintf("GPU-%x-%x-%x-%x-%x", u[0:4], u[4:6], u[6:8], u[8:10], u[10:16])
