@@ -198,3 +198,11 @@ func TestContextOfHost(t *testing.T) {
 		t.Error("a context was left current")
 	}
 }
+
+func random(n int) []byte {
+	b := make([]byte, n)
+	if _, err := rand.Read(b); err != nil {
+		panic(err)
+	}
+	return b
+}

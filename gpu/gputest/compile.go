@@ -71,11 +71,11 @@ var linked = sync.OnceValues(func() (map[string][]byte, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	if err := link(dir, nil); err != nil {
-		return nil, err
-	}
 	made := map[string][]byte{}
 	for _, l := range libraries {
+		if err := l.link(dir, nil); err != nil {
+			return nil, err
+		}
 		if made[l.file], err = os.ReadFile(filepath.Join(dir, l.file)); err != nil {
 			return nil, err
 		}
@@ -87,55 +87,68 @@ var linked = sync.OnceValues(func() (map[string][]byte, error) {
 // real libraries. The functions named in without are left out, as from an older
 // version. Each copy, loaded from its own path, has its own state.
 func Compile(dir string, without ...string) error {
-	if len(without) > 0 {
-		return link(dir, without)
-	}
 	made, err := linked()
 	if err != nil {
 		return err
 	}
-	for name, b := range made {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o700); err != nil {
+	for _, l := range libraries {
+		if gone := l.among(without); len(gone) > 0 {
+			err = l.link(dir, gone)
+		} else {
+			err = os.WriteFile(filepath.Join(dir, l.file), made[l.file], 0o700)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// link links the objects in dir.
-func link(dir string, without []string) error {
+// among returns the functions that are the library's.
+func (l library) among(functions []string) []string {
+	var own []string
+	for _, f := range functions {
+		switch {
+		case strings.HasPrefix(f, "cuFile"):
+			if l.file == libraries[1].file {
+				own = append(own, f)
+			}
+		case strings.HasPrefix(f, "nvml"):
+			if l.file == libraries[2].file {
+				own = append(own, f)
+			}
+		case l.file == libraries[0].file:
+			own = append(own, f)
+		}
+	}
+	return own
+}
+
+// link links one library in dir.
+func (l library) link(dir string, without []string) error {
 	made, err := objects()
 	if err != nil {
 		return err
 	}
-	for name, b := range made {
-		file := filepath.Join(dir, name+".o")
-		if err := os.WriteFile(file, b, 0o600); err != nil {
+	args := []string{"-shared", "-pthread", "-o", l.file}
+	for _, s := range l.sources {
+		file := filepath.Join(dir, s+".o")
+		if err := os.WriteFile(file, made[s], 0o600); err != nil {
 			return err
 		}
 		defer os.Remove(file)
+		args = append(args, s+".o")
 	}
-	script := filepath.Join(dir, "hidden.map")
 	if len(without) > 0 {
+		script := filepath.Join(dir, "hidden.map")
 		text := "{ local: " + strings.Join(without, "; ") + "; };\n"
 		if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
 			return err
 		}
 		defer os.Remove(script)
+		args = append(args, "-Wl,--version-script="+script)
 	}
-	for _, l := range libraries {
-		args := []string{"-shared", "-pthread", "-o", l.file}
-		if len(without) > 0 {
-			args = append(args, "-Wl,--version-script="+script)
-		}
-		for _, s := range l.sources {
-			args = append(args, s+".o")
-		}
-		if err := run(dir, append(args, "-ldl")...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return run(dir, append(args, "-ldl")...)
 }
 
 // run runs the C compiler.
