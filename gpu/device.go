@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -68,6 +69,9 @@ func OpenDevice(d *driver.Driver, ordinal int, o Options) (*Device, error) {
 		return nil, errors.Join(err, c.Release())
 	}
 	dev.sums.prove(dev, c)
+	if err := dev.lostErr(); err != nil {
+		return nil, errors.Join(err, dev.Close(context.Background()))
+	}
 	return dev, nil
 }
 

@@ -39,6 +39,12 @@ func (c *handleCache) init(r *Route) {
 	c.files = map[FileID]*fileHandle{}
 }
 
+// sharedError is why a file could not be opened for those who waited for it: the
+// one who tried counts the failure.
+type sharedError struct{ error }
+
+func (e sharedError) Unwrap() error { return e.error }
+
 // use finds the file, or opens it by the caller's descriptor, and keeps it open
 // until done is called. Of several callers one opens it.
 func (c *handleCache) use(fd int, id FileID) (*fileHandle, error) {
@@ -54,6 +60,9 @@ func (c *handleCache) use(fd int, id FileID) (*fileHandle, error) {
 	if h.err != nil {
 		c.drop(h)
 		c.done(h)
+		if !opens {
+			return nil, sharedError{h.err}
+		}
 		return nil, h.err
 	}
 	return h, nil

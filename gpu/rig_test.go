@@ -60,7 +60,7 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 	}
 	info := driver.DeviceInfo{UUID: [16]byte{1, 2, 3}, Attributes: driver.Attributes{WritesOrdering: driver.OrderingOwner}}
 	r.d = newDevice(r.g, info, o)
-	r.d.sums.reason = "a test"
+	r.d.sums.reason = "a test" // the fake runs no kernels
 	if err := r.d.start(); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,9 @@ import (
 // once, errors after some in a row, a call that hung for good.
 func (r *Route) judge(err error) {
 	d := r.d
+	var shared sharedError
 	switch {
+	case errors.As(err, &shared):
 	case err == nil:
 		r.mu.Lock()
 		r.errors = 0

@@ -1,16 +1,41 @@
 package gpu
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/sealstone/sealstone/gpu/driver"
+	"github.com/sealstone/sealstone/gpu/kernel"
 )
 
-// deviceSums is the verify kernel, where it is proven.
+// sumKernel is the verify kernel; a *kernel.Kernel is one.
+type sumKernel interface {
+	Verify(s driver.Stream, j *kernel.Job) error
+	Close() error
+}
+
+var _ sumKernel = (*kernel.Kernel)(nil)
+
+// deviceSums is the verify kernel of a device, where it is proven.
 type deviceSums struct {
 	mu     sync.Mutex
+	kernel sumKernel
 	reason string // why it is not used; empty if it is
-	broken string // what it did after it was proven
+	broken bool   // it was proven, and turned out bad
+}
+
+// prove loads the kernel and has it prove itself. An error says only that
+// sums are taken in another way.
+func (s *deviceSums) prove(d *Device, c *driver.Context) {
+	k, err := kernel.Load(context.Background(), c, d.info.UUID)
+	if err != nil {
+		_ = d.judge(err)
+		s.reason = err.Error()
+		return
+	}
+	s.kernel = k
 }
 
 func (s *deviceSums) proven() (bool, string) {
@@ -24,20 +49,106 @@ func (s *deviceSums) on() bool {
 	return ok
 }
 
+// failure is why a proven kernel is off now; empty if it is not.
 func (s *deviceSums) failure() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.broken
+	if s.broken {
+		return s.reason
+	}
+	return ""
 }
 
-func (s *deviceSums) prove(d *Device, c *driver.Context) {
+// turnOff ends the use of the kernel.
+func (s *deviceSums) turnOff(d *Device, why error) {
+	d.count.kernelFaults.Add(1)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reason = "not tried"
+	first := !s.broken
+	if first {
+		s.broken, s.reason = true, why.Error()
+	}
+	s.mu.Unlock()
+	if first {
+		d.event(EventKernelOff, "", why.Error())
+	}
 }
 
-// sumsByKernel takes the sums on the device; done is false where the kernel
-// cannot be used.
-func (l *lane) sumsByKernel(all []sumWanted) (done bool, err error) { return false, nil }
+// close unloads the kernel; no lane works any more.
+func (s *deviceSums) close(d *Device) error {
+	if s.kernel == nil {
+		return nil
+	}
+	return d.guard("cuModuleUnload", s.kernel.Close)
+}
 
-func (s *deviceSums) close(d *Device) error { return nil }
+// sumsByKernel takes the sums on the device. done is false where the kernel
+// cannot be used, or said something that cannot be: it is not used again then,
+// and the sums must be taken in another way.
+func (l *lane) sumsByKernel(all []sumWanted) (done bool, err error) {
+	j, err := l.kernelJob()
+	if err != nil {
+		if isLost(err) {
+			return false, err
+		}
+		return false, nil
+	}
+	for rest := all; len(rest) > 0; {
+		n := min(len(rest), j.Limit())
+		fault, err := l.runKernel(j, rest[:n])
+		if err != nil {
+			return false, err
+		}
+		if fault != nil {
+			l.d.sums.turnOff(l.d, fault)
+			return false, nil
+		}
+		rest = rest[n:]
+	}
+	return true, nil
+}
+
+// kernelJob is a job in the scratch memory of the lane.
+func (l *lane) kernelJob() (*kernel.Job, error) {
+	host, err := l.scratch.hostMemory(l)
+	if err != nil {
+		return nil, err
+	}
+	device, err := l.scratch.deviceMemory(l)
+	if err != nil {
+		return nil, err
+	}
+	return kernel.NewJob(device, scratchDeviceBytes, host)
+}
+
+// runKernel takes the sums of one launch. A fault is the kernel's: nothing is
+// known of the sums. An error is the lane's.
+func (l *lane) runKernel(j *kernel.Job, some []sumWanted) (fault, err error) {
+	j.Reset()
+	for i := range some {
+		s := &some[i]
+		if err := j.Add(kernel.Piece{Address: uint64(s.at), LengthBytes: int(s.lengthBytes), Want: s.want}); err != nil {
+			return err, nil
+		}
+	}
+	l.d.count.kernelRuns.Add(1)
+	fault = l.do("the verify kernel", func() error { return l.d.sums.kernel.Verify(l.stream, j) })
+	if isLost(fault) {
+		return nil, fault
+	}
+	// Also after a fault part of it may be under way, in memory that is to be
+	// used again.
+	if err := l.settle("the verify kernel"); err != nil {
+		return nil, err
+	}
+	if fault != nil {
+		return fault, nil
+	}
+	for i := range some {
+		s := &some[i]
+		if s.got, err = j.Sum(i); err != nil {
+			fault = errors.Join(fault, fmt.Errorf("gpu: %w", err))
+			break
+		}
+	}
+	return fault, nil
+}
