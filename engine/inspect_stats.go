@@ -37,6 +37,9 @@ type StoreStats struct {
 	// ByAge into up to ten groups, the oldest first.
 	ByFill [10]SegmentGroup `json:"by_fill"`
 	ByAge  []SegmentGroup   `json:"by_age"`
+	// Scrub is what the scrubber of the running store left; nil if it never
+	// began, or its position cannot be read, which Warnings then says.
+	Scrub *ScrubLeft `json:"scrub"`
 	// Rebuild says why the next Open will rebuild the index; empty if not. The
 	// blocks are then those that a rebuild may find.
 	Rebuild string `json:"rebuild"`
@@ -121,6 +124,7 @@ func (i *Inspector) Stats(ctx context.Context, progress func(done, total int64))
 		}
 	}
 	c.finish(st, s.meta.Namespaces())
+	st.addScrub(s)
 	return st, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+	"time"
 
 	"github.com/sealstone/sealstone/engine"
 	"github.com/spf13/cobra"
@@ -58,6 +59,7 @@ func printStats(w io.Writer, st *engine.StoreStats) {
 	t.row("  stored", "%s, raw to stored %.3f", formatBytes(h.StoredBytes), h.Ratio)
 	t.row("dead", "%s", formatBytes(h.DeadBytes))
 	t.row("unused", "%s of segments", formatBytes(st.UnusedBytes))
+	printScrub(t, st.Scrub)
 	t.flush()
 	printHeld(w, st.Namespaces)
 	printFill(w, st)
@@ -68,6 +70,28 @@ func printStats(w io.Writer, st *engine.StoreStats) {
 	if len(st.Warnings) > 0 {
 		fmt.Fprintln(w)
 		printList(w, "warning: ", st.Warnings)
+	}
+}
+
+// printScrub says how the cycle stands, and what the last one found.
+func printScrub(t rows, left *engine.ScrubLeft) {
+	if left == nil {
+		t.row("scrub", "none yet")
+		return
+	}
+	for _, c := range []struct {
+		name string
+		engine.ScrubRound
+	}{{"scrub", left.Cycle}, {"  before", left.Last}} {
+		if c.Number == 0 {
+			continue
+		}
+		when := "since " + c.Start.UTC().Format(time.DateOnly)
+		if !c.End.IsZero() {
+			when = "ended " + c.End.UTC().Format(time.DateOnly)
+		}
+		t.row(c.name, "cycle %d %s: %s, %s; %d bad, %d damaged, %d unreadable", c.Number, when,
+			plural(c.Blocks, "block"), formatBytes(c.Bytes), c.Bad, c.Damaged, c.Unreadable)
 	}
 }
 
