@@ -196,9 +196,10 @@ func TestMerge(t *testing.T) {
 	for i, b := range []byte{1, 2, 3} {
 		nvml[i].UUID, nvml[i].NVMLIndex = uuidText("GPU-", uuid(b)), i
 	}
+	nvml[1].Name = "NVML's two"
 	nvml[2].MIG.Instances = []MIGInstance{{UUID: uuidText("MIG-", uuid(4)), Ordinal: Unknown}, {UUID: "MIG-GPU-" + uuidText("", uuid(5)) + "/1/0", Ordinal: Unknown}}
 	all := merge(nvml, []CUDADevice{
-		{Ordinal: 0, UUID: uuid(2), Name: "two"},
+		{Ordinal: 0, UUID: uuid(2), Name: "two", PCI: "0000:02:00.0", ComputeMajor: 9, MemoryBytes: 1},
 		{Ordinal: 1, UUID: uuid(4)},
 		{Ordinal: 2, UUID: uuid(9), Name: "nine", PCI: "0000:99:00.0", ComputeMajor: 8, MemoryBytes: 1 << 30},
 	})
@@ -211,6 +212,9 @@ func TestMerge(t *testing.T) {
 	}
 	if m := all[2].MIG.Instances; m[0].Ordinal != 1 || m[1].Ordinal != Unknown {
 		t.Errorf("%+v", m)
+	}
+	if g := all[1]; g.Name != "NVML's two" || g.PCI != "0000:02:00.0" || g.ComputeMajor != 9 || g.MemoryBytes != 1 {
+		t.Errorf("%+v", g)
 	}
 	if g := all[3]; g.UUID != "GPU-09090909-0909-0909-0909-090909090909" || g.NVMLIndex != Unknown || g.PCI != "0000:99:00.0" || g.Name != "nine" || len(g.Notes) != 1 {
 		t.Errorf("%+v", g)

@@ -17,11 +17,8 @@ func merge(gpus []GPU, cuda []CUDADevice) []GPU {
 			continue
 		}
 		g := unknownGPU()
-		g.UUID, g.Name, g.Ordinal = uuidText("GPU-", c.UUID), c.Name, c.Ordinal
-		g.MemoryBytes, g.ComputeMajor, g.ComputeMinor = c.MemoryBytes, c.ComputeMajor, c.ComputeMinor
-		if a, err := parseAddress(c.PCI); err == nil {
-			g.PCI = string(a)
-		}
+		g.UUID, g.Ordinal = uuidText("GPU-", c.UUID), c.Ordinal
+		fill(&g, c)
 		g.Notes = append(g.Notes, "NVML did not show it; this is what CUDA tells")
 		all = append(all, g)
 	}
@@ -33,6 +30,7 @@ func claim(all []GPU, c CUDADevice) bool {
 	for i := range all {
 		if sameUUID(all[i].UUID, c.UUID) {
 			all[i].Ordinal = c.Ordinal
+			fill(&all[i], c)
 			return true
 		}
 		instances := all[i].MIG.Instances
@@ -42,6 +40,22 @@ func claim(all []GPU, c CUDADevice) bool {
 		}
 	}
 	return false
+}
+
+// fill takes from CUDA what NVML did not tell.
+func fill(g *GPU, c CUDADevice) {
+	if g.Name == "" {
+		g.Name = c.Name
+	}
+	if a, err := parseAddress(c.PCI); err == nil && g.PCI == "" {
+		g.PCI = string(a)
+	}
+	if g.MemoryBytes == 0 {
+		g.MemoryBytes = c.MemoryBytes
+	}
+	if g.ComputeMajor == 0 {
+		g.ComputeMajor, g.ComputeMinor = c.ComputeMajor, c.ComputeMinor
+	}
 }
 
 // sameUUID compares the text of NVML, "GPU-" or "MIG-" and 36 characters, with

@@ -99,7 +99,13 @@ func (a *asker) system() {
 	if v, err := ask(a, a.api.SystemGetDriverVersion, "nvmlSystemGetDriverVersion"); err == nil {
 		a.n.write(func() { a.n.nvml.DriverVersion = v })
 	}
-	if v, err := ask(a, a.api.SystemGetCudaDriverVersion, "nvmlSystemGetCudaDriverVersion"); err == nil {
+	// These two are different functions to go-nvml, other than most versions.
+	const newer, older = "nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"
+	cuda := a.api.SystemGetCudaDriverVersion
+	if a.has(newer) {
+		cuda = a.api.SystemGetCudaDriverVersion_v2
+	}
+	if v, err := ask(a, cuda, newer, older); err == nil {
 		a.n.write(func() { a.n.nvml.CUDAVersion = fmt.Sprintf("%d.%d", v/1000, v%1000/10) })
 	}
 }

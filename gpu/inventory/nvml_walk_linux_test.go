@@ -19,7 +19,7 @@ import (
 // named as here.
 var needs = map[string][]string{
 	"SystemGetDriverVersion":     {"nvmlSystemGetDriverVersion"},
-	"SystemGetCudaDriverVersion": {"nvmlSystemGetCudaDriverVersion"},
+	"SystemGetCudaDriverVersion": {"nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"},
 	"DeviceGetCount":             {"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"},
 	"DeviceGetHandleByIndex":     {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"},
 	"GetUUID":                    {"nvmlDeviceGetUUID"},
@@ -67,6 +67,12 @@ func (f *fakeNVML) library() *library {
 		api: &mock.Interface{
 			SystemGetDriverVersionFunc: func() (string, nvml.Return) {
 				return "580.95.05", f.called("SystemGetDriverVersion")
+			},
+			SystemGetCudaDriverVersion_v2Func: func() (int, nvml.Return) {
+				if f.lacks["nvmlSystemGetCudaDriverVersion_v2"] {
+					f.t.Error("nvmlSystemGetCudaDriverVersion_v2 is called and missing")
+				}
+				return 13010, f.called("SystemGetCudaDriverVersion")
 			},
 			SystemGetCudaDriverVersionFunc: func() (int, nvml.Return) { return 13010, f.called("SystemGetCudaDriverVersion") },
 			DeviceGetCountFunc:             func() (int, nvml.Return) { return f.count, f.called("DeviceGetCount") },

@@ -21,7 +21,8 @@
 	X(nvmlInit_v2) X(nvmlShutdown) X(nvmlSystemGetDriverVersion) X(nvmlSystemGetCudaDriverVersion_v2) \
 	X(nvmlDeviceGetCount_v2) X(nvmlDeviceGetHandleByIndex_v2) X(nvmlDeviceGetUUID) X(nvmlDeviceGetName) \
 	X(nvmlDeviceGetPciInfo_v3) X(nvmlDeviceGetVirtualizationMode) X(nvmlDeviceGetTopologyCommonAncestor) \
-	X(nvmlDeviceGetP2PStatus) X(nvmlDeviceGetBAR1MemoryInfo) X(nvmlDeviceGetMigMode) X(nvmlDeviceGetNumaNodeId)
+	X(nvmlDeviceGetP2PStatus) X(nvmlDeviceGetBAR1MemoryInfo) X(nvmlDeviceGetMigMode) X(nvmlDeviceGetNumaNodeId) \
+	X(nvmlDeviceGetMemoryInfo) X(nvmlDeviceGetCudaComputeCapability)
 
 enum {
 #define NUMBER(name) CALL_##name,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sealstone/sealstone/engine"
+	"github.com/sealstone/sealstone/gpu/canary"
 	"github.com/sealstone/sealstone/tiers/disk"
 	"github.com/spf13/cobra"
 )
@@ -15,6 +16,7 @@ import (
 type probeFlags struct {
 	out     outputFlags
 	timeout time.Duration
+	gpu     gpuFlags
 }
 
 func newProbe(env *environment) *cobra.Command {
@@ -31,10 +33,19 @@ tries preallocation and holes, and measures for a moment.
 DIR may be a store, in use or not, or any other directory. A scratch file of at
 most 64 MiB is made in it and removed.
 
+With --gpu it tells instead which GPUs there are, what is known of their place,
+and for each of them how bytes of DIR would reach it: by way of host memory, or
+by cuFile, straight from the disk, where a trial with real bytes has proven that
+way. Why it is refused is shown. A machine without a GPU is no error. In a
+virtual machine the direct way is not tried, since the trial itself may write
+where it must not; --gpu-allow tries it for one GPU all the same. --timeout then
+is that of one trial, 1m by default.
+
 EXAMPLES
   sealstone probe
   sealstone probe /mnt/nvme/store
   sealstone probe /mnt/nvme/store --json report.json
+  sealstone probe --gpu /mnt/nvme/store
 
 ` + exitHelp,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -44,11 +55,22 @@ EXAMPLES
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runProbe(cmd.Context(), env, f, append(args, ".")[0])
+			dir := append(args, ".")[0]
+			if f.gpu.on {
+				if !cmd.Flags().Changed("timeout") {
+					f.timeout = canary.DefaultTimeout
+				}
+				return runGPUProbe(cmd.Context(), env, f, dir)
+			}
+			if name := f.gpu.alone(cmd); name != "" {
+				return usageError(cmd, fmt.Errorf("--%s is of use only with --gpu", name))
+			}
+			return runProbe(cmd.Context(), env, f, dir)
 		},
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().DurationVar(&f.timeout, "timeout", disk.DefaultProbeTimeout, "refuse what is not proven after `D`")
+	f.gpu.register(cmd)
 	f.out.register(cmd)
 	return cmd
 }

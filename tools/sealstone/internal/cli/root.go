@@ -17,6 +17,7 @@ type environment struct {
 	version        string // of the release, or ""
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	gpu            gpuEnvironment
 }
 
 // Main runs the command line and returns the exit status. The version is that
@@ -27,7 +28,7 @@ func Main(version string, args []string, stdin io.Reader, stdout, stderr io.Writ
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	return mainContext(ctx, &environment{version, stdin, stdout, stderr}, args)
+	return mainContext(ctx, &environment{version: version, stdin: stdin, stdout: stdout, stderr: stderr}, args)
 }
 
 func mainContext(ctx context.Context, env *environment, args []string) int {
