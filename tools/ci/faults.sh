@@ -33,7 +33,7 @@ tests() {
 	"$go" -C "$folder" test -count=1 -p 2 -run '^Test(Fault|Law)' "${flags[@]}" "$@" >&2 || status=1
 }
 
-tests . ./engine/... ./wal/... ./tiers/... ./internal/... ./tools/...
+tests . ./engine/... ./gpu/... ./wal/... ./tiers/... ./internal/... ./tools/...
 tests tools/fsmatrix .
 for canary in "./engine law1 law2 law3 law4 law5 law6" "./engine/index law5" "./tiers/disk law6"; do
 	# The canary's own runs of the tests are no part of the count.
