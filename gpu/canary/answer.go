@@ -16,11 +16,12 @@ const (
 	answerChecksMax = 64
 )
 
-// message is a line of the child's answer: where it is, or its verdict. The
-// last line is the verdict.
+// message is a line of the child's answer: where it is, that it got stuck there,
+// or its verdict. The last line is one of the last two.
 type message struct {
 	At      string       `json:"at,omitempty"`
 	Tried   bool         `json:"tried,omitempty"`
+	Hung    bool         `json:"hung,omitempty"`
 	Nonce   string       `json:"nonce,omitempty"`
 	Verdict *gpu.Verdict `json:"verdict,omitempty"`
 }
@@ -29,6 +30,7 @@ type message struct {
 type answer struct {
 	at      string // the last step that it began
 	tried   bool   // whether that was beyond the point where the path is tried
+	hung    bool   // it says that this step does not come back
 	verdict *gpu.Verdict
 }
 
@@ -54,7 +56,10 @@ func parseAnswer(b []byte, nonce string) (answer, error) {
 			return a, fmt.Errorf("line %q: %w", shorten(string(line)), err)
 		}
 		if m.Verdict == nil {
-			a.at, a.tried = shorten(m.At), a.tried || m.Tried
+			a.tried, a.hung = a.tried || m.Tried, a.hung || m.Hung
+			if m.At != "" {
+				a.at = shorten(m.At)
+			}
 			continue
 		}
 		if m.Nonce != nonce {

@@ -37,6 +37,7 @@ func TestParseAnswer(t *testing.T) {
 		"nothing":           {"", "no verdict"},
 		"steps alone":       {at, "no verdict"},
 		"a cut verdict":     {at + strings.TrimSuffix(line(t, proven(same)), "\n"), "no verdict"},
+		"stuck":             {at + line(t, message{Hung: true}), "no verdict"},
 		"no JSON":           {at + "Segmentation fault\n", "line \"Segmentation fault\""},
 		"an empty line":     {at + "\n", "line \"\""},
 		"another nonce":     {line(t, message{Nonce: "x", Verdict: proven(same).Verdict}), "nonce \"x\""},
@@ -64,6 +65,9 @@ func TestParseAnswer(t *testing.T) {
 			}
 			if (a.verdict != nil) != (err == nil) {
 				t.Errorf("verdict %v beside the error %v", a.verdict, err)
+			}
+			if a.hung != (name == "stuck") {
+				t.Errorf("hung: %t", a.hung)
 			}
 			if strings.HasPrefix(c.said, at) && (a.at != "second" || !a.tried) {
 				t.Errorf("it was at %q, tried %t", a.at, a.tried)

@@ -10,17 +10,16 @@ import (
 )
 
 // judgeAnswer turns what came of a child into a verdict. Only an answer that is
-// whole, and about this very place, can prove anything. asked is why the
-// answer ended early, if it did.
-func judgeAnswer(v gpu.Verdict, said []byte, asked error, nonce string, lastWords func() string) gpu.Verdict {
-	a, err := parseAnswer(said, nonce)
+// whole (err is nil), and about this very place, can prove anything. asked is
+// why the parent stopped listening, if it did.
+func judgeAnswer(v gpu.Verdict, a answer, err, asked error, lastWords func() string) gpu.Verdict {
 	v.Tried = a.tried
 	switch {
 	case err == nil:
 		return adopt(v, *a.verdict)
 	case !errors.Is(err, errNoVerdict):
 		return refuse(v, found(nameAnswer, "the child's answer makes no sense (at: %s): %v", a.at, err))
-	case errors.Is(asked, os.ErrDeadlineExceeded):
+	case a.hung, errors.Is(asked, os.ErrDeadlineExceeded):
 		return refuse(v, found(nameHung, "the trial hung (at: %s): the GPU driver, nvidia-fs or the device does not come back; see the kernel's log", a.at))
 	case asked != nil:
 		return refuse(v, found(nameInterrupted, "no answer (at: %s): %v", a.at, asked))

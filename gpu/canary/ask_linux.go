@@ -31,12 +31,13 @@ func (p *Prober) askChild(ctx context.Context, r request, v gpu.Verdict) gpu.Ver
 		_ = os.RemoveAll(folder)
 		return refuse(v, failed("start the child "+program[0], err))
 	}
-	// A child ends by itself a trial that is only slow: what is late hangs.
+	// A child ends by itself, and tells a trial that is only slow from one that
+	// hangs. One that says nothing in time hangs as a whole.
 	said, asked := c.ask(ctx, r, time.Now().Add(p.o.Timeout+p.grace))
-	// The words of a child are complete only once it ended.
-	early := asked != nil
-	ended := c.finish(early)
-	v = judgeAnswer(v, said, asked, r.Nonce, c.lastWords)
+	a, err := parseAnswer(said, r.Nonce)
+	// Its last words are complete only once it ended.
+	ended := c.finish(asked != nil || a.hung)
+	v = judgeAnswer(v, a, err, asked, c.lastWords)
 	p.settle(c, ended, &v)
 	return p.checkPlace(ctx, r, v)
 }

@@ -21,9 +21,9 @@ var errParentGone = errors.New("the process that asked for the trial is gone")
 // Child is the other side of [Prober.Probe]: it reads a request from in, does
 // the trial in this process, and writes what it finds to out. The process must
 // have been started for that alone: cuFile's settings belong to all of it, and
-// it must end when Child returns, even where a call into a library did not.
-// The end of in says that the parent is gone. The error is nil once a verdict
-// was written.
+// it must close out and end when Child returns, even where a call into a
+// library did not. The end of in says that the parent is gone. The error is nil
+// once a verdict was written.
 func Child(ctx context.Context, in io.Reader, out io.Writer) error {
 	r, err := readRequest(in)
 	if err != nil {
@@ -40,7 +40,8 @@ func Child(ctx context.Context, in io.Reader, out io.Writer) error {
 	w := &answerWriter{out: out}
 	done := make(chan gpu.Verdict, 1)
 	go func() {
-		t := &trial{r: r, at: func(m message) { w.write(m) }}
+		// Where nobody reads, the verdict cannot be written either.
+		t := newTrial(r, func(m message) { _ = w.write(m) })
 		done <- t.run(ctx)
 	}()
 	select {
@@ -52,14 +53,15 @@ func Child(ctx context.Context, in io.Reader, out io.Writer) error {
 		select {
 		case v := <-done:
 			return w.write(message{Nonce: r.Nonce, Verdict: &v})
-		case <-time.After(childGrace):
-			return fmt.Errorf("canary: a call does not return: %w", context.Cause(ctx))
+		case <-time.After(r.grace()):
+			return errors.Join(w.write(message{Hung: true}), fmt.Errorf("canary: a call does not return: %w", context.Cause(ctx)))
 		}
 	}
 }
 
 const (
-	// childGrace is how long a trial that is told to end may take.
+	// childGrace is how long a trial that is told to end may take, if it was
+	// given much time.
 	childGrace = 2 * time.Second
 	// parentGrace is how long the parent waits beyond the time of a trial,
 	// which includes childGrace, and again for a child to end after its answer.
@@ -68,6 +70,11 @@ const (
 	// hangs within the kernel does not end.
 	killGrace = 5 * time.Second
 )
+
+// grace is how long a call may take once the time is over, before it hangs.
+func (r request) grace() time.Duration {
+	return min(childGrace, time.Duration(r.TimeoutMs)*time.Millisecond/4)
+}
 
 // answerWriter writes messages whole, a line each.
 type answerWriter struct {

@@ -50,6 +50,9 @@ func (t *trial) openGPU(context.Context) (string, *finding) {
 	if t.device.info.UUID != uuid {
 		return "", found(nameNoGPU, "%s is not among the GPUs of this process; look at CUDA_VISIBLE_DEVICES", t.r.GPU)
 	}
+	if a := t.device.info.Attributes; a.WritesOrdering < driver.OrderingOwner && a.FlushWritesOptions&driver.FlushHost == 0 {
+		return "", found(nameNoOrder, "the GPU does not order what other devices write before its own reads, and offers no flush to the host (attributes 118 and 117)")
+	}
 	if t.device.f, err = d.CuFile(); err != nil {
 		return "", failed("load libcufile", err)
 	}
@@ -102,18 +105,17 @@ func (t *trial) openCuFile(context.Context) (string, *finding) {
 	d := &t.device
 	// The counters come first, as they can be turned on before opening only.
 	// Without them the judge decides.
-	if err := d.f.SetStatsLevel(statsLevel); err != nil {
-		t.note("the counters of routes cannot be turned on: %v", err)
-	}
+	level := d.f.SetStatsLevel(statsLevel)
 	err := gpu.OpenStrict(d.f, d.c, t.r.LogDir)
 	d.open = err == nil || errors.Is(err, gpu.ErrNotStrict)
 	if err != nil {
 		return "", failed("open cuFile", err)
 	}
-	if err := d.f.StatsStart(); err != nil {
-		t.note("the counters of routes cannot be started: %v", err)
-	} else {
-		d.counts = true
+	if level == nil {
+		level = d.f.StatsStart()
+	}
+	if d.counts = level == nil; !d.counts {
+		t.note("cuFile does not count: %v", level)
 	}
 	p, err := d.f.Properties()
 	if err != nil {
@@ -255,7 +257,7 @@ func (d *device) askOwner(e *evidence) error {
 		case err == nil:
 			e.owner[i] = ownerMatch
 		case errors.Is(err, kernel.ErrMismatch):
-			e.owner[i] = kernel.StatusMismatch
+			e.owner[i] = ownerMismatch
 		}
 	}
 	return nil

@@ -1,5 +1,7 @@
 package canary
 
+import "github.com/sealstone/sealstone/gpu/kernel"
+
 // evidence is all that was seen of one read.
 type evidence struct {
 	transfer
@@ -16,7 +18,7 @@ type evidence struct {
 	// neighbour.
 	poison, guard byte
 	// owner is what the kernel of the GPU said of each piece of the
-	// destination: 1 where it matched. nil: the kernel is not proven.
+	// destination. nil: the kernel is not proven.
 	owner []uint32
 	// routes count the reads of this GPU by route around the read; nil: the
 	// library has no counters that can be trusted.
@@ -30,8 +32,11 @@ type routes struct {
 	P2P, NVFS, POSIX uint64
 }
 
-// ownerMatch is the status of a piece that matched; every other one is none.
-const ownerMatch = 1
+// Statuses of a piece. Every other one is no answer.
+const (
+	ownerMatch    = kernel.StatusMatch
+	ownerMismatch = kernel.StatusMismatch
+)
 
 // want is the content that the read was to bring.
 func (e *evidence) want() []byte { return e.file[e.FileOffset:][:e.Length] }

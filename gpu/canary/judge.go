@@ -70,12 +70,15 @@ func checkOwner(e *evidence) *finding {
 	}
 	want := int((e.Length + pieceBytes - 1) / pieceBytes)
 	if len(e.owner) != want {
-		return found(nameOwner, "the kernel answered for %d of %d pieces", len(e.owner), want)
+		return found(nameKernel, "the verify kernel answered for %d of %d pieces", len(e.owner), want)
 	}
 	for i, s := range e.owner {
-		if s != ownerMatch {
-			return found(nameOwner, "a copy back has the right bytes, and the GPU itself sees others at %d (status %d): its memory is not where the reads go",
-				i*pieceBytes, s)
+		switch s {
+		case ownerMatch:
+		case ownerMismatch:
+			return found(nameOwner, "a copy back has the right bytes, and the GPU itself sees others at %d: its memory is not where the reads go", i*pieceBytes)
+		default:
+			return found(nameKernel, "the verify kernel gave no answer for the bytes at %d (status %d), after it was proven", i*pieceBytes, s)
 		}
 	}
 	return nil

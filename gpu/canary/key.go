@@ -39,12 +39,13 @@ func placeKey(d *driver.Driver, f *driver.CuFile, uuid string, r request) (gpu.V
 
 // libraries names the files that libcuda and libcufile were loaded from: a
 // version number of cuFile leaves out its last part, and releases differ in it.
-func libraries(paths ...string) (string, error) {
+// An empty path is the library's usual name.
+func libraries(cudaPath, cuFilePath string) (string, error) {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
 		return "", err
 	}
-	found := mappedLibraries(string(maps), paths)
+	found := append(mappedLibrary(string(maps), cudaPath, "libcuda.so"), mappedLibrary(string(maps), cuFilePath, "libcufile.so")...)
 	for i, l := range found {
 		name, _, _ := strings.Cut(l, " ")
 		if info, err := os.Stat(name); err == nil {
@@ -54,14 +55,19 @@ func libraries(paths ...string) (string, error) {
 	return strings.Join(found, "; "), nil
 }
 
-// mappedLibraries picks out of /proc/self/maps the files called libcuda.so… and
-// libcufile.so…, or as paths are; each once, as "PATH DEVICE:INODE".
-func mappedLibraries(maps string, paths []string) []string {
-	names := []string{}
-	for _, p := range paths {
-		if p != "" {
-			names = append(names, filepath.Base(p))
+// mappedLibrary picks a library out of /proc/self/maps, as "PATH DEVICE:INODE":
+// that of this path, or, for no path or a bare name, those whose name begins
+// with usual or is that name. Where a process has several copies, only a path
+// tells which one is used.
+func mappedLibrary(maps, path, usual string) []string {
+	exact := ""
+	if strings.Contains(path, "/") {
+		exact = path
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			exact = real
 		}
+	} else if path != "" {
+		usual = path
 	}
 	var found []string
 	for line := range strings.Lines(maps) {
@@ -70,8 +76,7 @@ func mappedLibraries(maps string, paths []string) []string {
 		if len(f) < 6 || !strings.HasPrefix(f[5], "/") {
 			continue
 		}
-		base := filepath.Base(f[5])
-		if strings.HasPrefix(base, "libcuda.so") || strings.HasPrefix(base, "libcufile.so") || slices.Contains(names, base) {
+		if exact != "" && f[5] == exact || exact == "" && strings.HasPrefix(filepath.Base(f[5]), usual) {
 			found = append(found, f[5]+" "+f[3]+":"+f[4])
 		}
 	}

@@ -107,6 +107,10 @@ func (t *trial) end() error {
 	d := &t.device
 	var errs []error
 	do := func(err error) { errs = append(errs, err) }
+	if t.lied {
+		// Bytes that did not arrive may still be on their way.
+		t.settle()
+	}
 	if t.file.registered {
 		do(d.f.HandleDeregister(d.c, t.file.handle))
 		t.file.registered = false
@@ -134,7 +138,9 @@ func (t *trial) end() error {
 		do(d.c.StreamDestroy(d.stream))
 		d.stream = 0
 	}
-	if d.c != nil {
+	// A context with memory that cuFile holds on to is left to the end of the
+	// process, as the memory is.
+	if d.c != nil && !d.slot.registered && !d.neighbour.registered {
 		do(d.c.Release())
 		d.c = nil
 	}

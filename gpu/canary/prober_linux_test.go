@@ -85,7 +85,7 @@ func descriptors(t *testing.T) int {
 	return len(list)
 }
 
-func mustBeEmpty(t *testing.T, dir string) {
+func mustBeEmpty(t testing.TB, dir string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)
 	if err != nil || len(list) > 0 {

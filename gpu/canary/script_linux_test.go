@@ -74,18 +74,6 @@ func runScript(script string) int {
 	return 0
 }
 
-func provenVerdict(dir string, key gpu.VerdictKey) gpu.Verdict {
-	v := gpu.Verdict{State: gpu.VerdictProven, Dir: dir, Key: key, Tried: true, When: time.Unix(1, 0).UTC()}
-	for _, name := range requiredChecks {
-		v.Checks = append(v.Checks, gpu.VerdictCheck{Name: name, Passed: true})
-	}
-	return v
-}
-
-const testGPU = "GPU-00112233-4455-6677-8899-aabbccddeeff"
-
-var testKey = gpu.VerdictKey{GPU: testGPU, Device: "259:1", MountID: 7, Kernel: "6.1", BootID: "boot"}
-
 // scripted is a prober whose child follows a script, and that finds itself
 // wherever place says.
 func scripted(t *testing.T, script string, place func() gpu.VerdictKey, change func(*Options)) *Prober {

@@ -3,7 +3,6 @@ package canary
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -197,13 +196,16 @@ func TestMappedLibraries(t *testing.T) {
 7f60-7f70 r--p 00000000 fe:00 14 /tmp/fake/double.so
 7ffd-7ffe rw-p 00000000 00:00 0 [stack]
 `
-	want := []string{"/opt/lib/libcufile.so.0 fe:00:12", "/usr/lib/libcuda.so.580.65 fe:00:11"}
-	if got := mappedLibraries(maps, []string{"", ""}); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	want = append([]string{want[0], "/tmp/fake/double.so fe:00:14"}, want[1:]...)
-	if got := mappedLibraries(maps, []string{"/else/double.so"}); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+	for _, c := range []struct{ path, usual, want string }{
+		{"", "libcuda.so", "/usr/lib/libcuda.so.580.65 fe:00:11"},
+		{"", "libcufile.so", "/opt/lib/libcufile.so.0 fe:00:12"},
+		{"libcufile.so.0", "x", "/opt/lib/libcufile.so.0 fe:00:12"},
+		{"/tmp/fake/double.so", "libcuda.so", "/tmp/fake/double.so fe:00:14"},
+		{"/else/double.so", "libcuda.so", ""},
+	} {
+		if got := strings.Join(mappedLibrary(maps, c.path, c.usual), "; "); got != c.want {
+			t.Errorf("%q or %s: %q, want %q", c.path, c.usual, got, c.want)
+		}
 	}
 }
 

@@ -34,6 +34,15 @@ type trial struct {
 	device device
 	file   scratchFile
 	round  int
+	lied   bool   // a read reported success and was none
+	settle func() // waits for bytes that arrive late
+}
+
+// settleTime is how long memory is kept after a read that lied.
+const settleTime = 250 * time.Millisecond
+
+func newTrial(r request, at func(message)) *trial {
+	return &trial{r: r, at: at, settle: func() { time.Sleep(settleTime) }}
 }
 
 // step is a part of a trial that ends it if it finds something.
@@ -161,5 +170,7 @@ func (t *trial) readOnce(r transfer) *finding {
 	if t.r.Uncounted {
 		rules &^= ruleCounted
 	}
-	return judge(e, rules)
+	f = judge(e, rules)
+	t.lied = f != nil
+	return f
 }

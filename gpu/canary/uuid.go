@@ -20,3 +20,8 @@ func parseUUID(s string) ([16]byte, error) {
 
 // versionText is a version of cuFile in the form that people know.
 func versionText(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
+
+// uuidText is a UUID as NVML prints it.
+func uuidText(u [16]byte) string {
+	return fmt.Sprintf("GPU-%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+}
