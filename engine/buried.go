@@ -65,7 +65,7 @@ func (r *recovery) finishSome(all []buriedKey) error {
 		return err
 	}
 	a := s.newApplication()
-	n := 0
+	n, where := 0, map[uint64]bool{}
 	err = s.idx.Update(ctx, s.live, func(b *index.Batch) error {
 		for _, k := range open {
 			had, err := a.finish(b, k)
@@ -74,12 +74,20 @@ func (r *recovery) finishSome(all []buriedKey) error {
 			}
 			if had {
 				n++
+				where[k.at.Segment] = true
 			}
 		}
 		return a.run(b, nil, r.applied)
 	})
 	if err != nil {
 		return fmt.Errorf("finish drops: %w", err)
+	}
+	// The tombstones may be in the page cache only. Footers that leave out what
+	// they name must not outlive them.
+	for segment := range where {
+		if err := s.vol.SyncTombstones(segment); err != nil {
+			return err
+		}
 	}
 	if n > 0 {
 		s.event(EventRecovered, "%d drops or quarantines that had no record were finished: their tombstones stand", n)

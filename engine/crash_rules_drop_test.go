@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sealstone/sealstone/engine/index"
@@ -225,6 +227,37 @@ var dropRules = []protocolRule{
 			r.kill(indexDir) // gone once is gone for good
 			r.absent(0)
 		})
+	}},
+	{"a tombstone before its record, in the page cache only", func(r *rig) {
+		r.put(0, 0)
+		r.flush()
+		r.put(1, 1)
+		r.flush()
+		var clone *vfs.Mem
+		r.hook.set(func(op vfs.Op) {
+			if clone == nil && op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, ".del") {
+				clone = r.mem.CrashClone(cached)
+			}
+		})
+		r.drop(0)
+		r.hook.set(nil)
+		mustClose(r.t, r.s)
+		r.mem = clone
+		var mu sync.Mutex
+		var wrecks []*vfs.Mem
+		r.hook.set(func(op vfs.Op) {
+			mu.Lock()
+			defer mu.Unlock()
+			if op.Mutates() {
+				wrecks = append(wrecks, r.mem.CrashClone(plainCut))
+			}
+		})
+		r.open() // finishes the drop, and gives the segment a footer without it
+		r.hook.set(nil)
+		r.absent(0)
+		for i, w := range wrecks {
+			wantNoDamage(r.t, w, fmt.Sprintf("power cut %d of %d in Open", i, len(wrecks)))
+		}
 	}},
 	{"deadtomb, a refused move", func(r *rig) {
 		r.put(0, 0)

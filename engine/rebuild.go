@@ -161,6 +161,11 @@ func (b *rebuilder) readTombstones(ctx context.Context, infos []disk.SegmentInfo
 			// What it named is unknown: nothing of the segment may come back.
 			b.damaged[i.ID] = err
 		}
+		if len(ts) > 0 { // a kill may have left them in memory only
+			if err := b.s.vol.SyncTombstones(i.ID); err != nil {
+				return err
+			}
+		}
 		for _, t := range ts {
 			at := disk.Address{Segment: i.ID, Page: t.Page}
 			b.dead[at] = true

@@ -244,6 +244,37 @@ func (v *Volume) readTombstones(id uint64) ([]Tombstone, error) {
 	return ts, nil
 }
 
+// SyncTombstones makes the sidecar of a segment durable as it was read: what a
+// process was killed over may be in memory only. A failure poisons the sidecar,
+// as one of AppendTombstones does.
+func (v *Volume) SyncTombstones(id uint64) error {
+	if err := v.syncTombstones(id); err != nil {
+		return fmt.Errorf("disk: sync tombstones of segment %016x: %w", id, err)
+	}
+	return nil
+}
+
+func (v *Volume) syncTombstones(id uint64) error {
+	s, err := v.lookup(id)
+	if err != nil {
+		return err
+	}
+	s.tombs.mu.Lock()
+	defer s.tombs.mu.Unlock()
+	if s.tombs.err != nil {
+		return s.tombs.err
+	}
+	f, done, err := v.openSidecar(s)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := f.Datasync(); err != nil {
+		return s.tombs.poison(err)
+	}
+	return nil
+}
+
 // CheckTombstones reads the sidecar of a segment and checks it, after asking
 // the page cache to forget it, so that bytes on the device are looked at where
 // it does. Errors: as ReadTombstones.

@@ -158,6 +158,43 @@ func sidecarRenewed(t *testing.T, kind, renewal vfs.OpKind) {
 	}
 }
 
+// TestSyncTombstones: what only the page cache had survives a power cut after
+// it; a failure poisons the sidecar, and the next append renews it.
+func TestSyncTombstones(t *testing.T) {
+	var fail atomic.Bool
+	mem := vfs.NewMem()
+	v := openTestVolume(t, testOptions(vfs.WithHook(mem, func(op vfs.Op) error {
+		if op.Kind == vfs.OpSync && op.Name == SidecarName(1) && fail.Load() {
+			return syscall.EIO
+		}
+		return nil
+	})))
+	must(t, create(t, v, 1).Close())
+	must(t, v.SyncTombstones(1)) // none yet
+	must(t, v.AppendTombstones(1, deadAt(1)))
+	p := make([]byte, TombstoneSlotBytes)
+	must(t, EncodeTombstone(p, deadAt(2)[0], 1, FirstTombstoneSlot+1, FirstTombstoneSlot+1, v.o.Key))
+	f, err := mem.Open(SidecarName(1), vfs.ReadWrite)
+	must(t, err)
+	must(t, writeFull(f, p, TombstoneOffset(FirstTombstoneSlot+1))) // by a run that was killed
+	must(t, f.Close())
+	killed := openTestVolume(t, testOptions(mem))
+	must(t, killed.SyncTombstones(1))
+	cut := openTestVolume(t, testOptions(mem.CrashClone(vfs.CrashOptions{})))
+	if ts, err := cut.ReadTombstones(1); err != nil || len(ts) != 2 {
+		t.Errorf("after the power cut: %v, %v", ts, err)
+	}
+	fail.Store(true)
+	wantPoisoned(t, v.SyncTombstones(1))
+	fail.Store(false)
+	wantPoisoned(t, v.SyncTombstones(1)) // is not tried again on that file
+	must(t, v.AppendTombstones(1, deadAt(3)))
+	must(t, v.SyncTombstones(1))
+	if err := v.SyncTombstones(7); !errors.Is(err, ErrNoSegment) {
+		t.Errorf("no such segment: %v", err)
+	}
+}
+
 // TestSidecarRenewalLeft: a renewal that a crash cut short goes when the volume
 // is opened.
 func TestSidecarRenewalLeft(t *testing.T) {
