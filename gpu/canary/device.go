@@ -109,7 +109,7 @@ func (t *trial) openCuFile(context.Context) (string, *finding) {
 	err := gpu.OpenStrict(d.f, d.c, t.r.LogDir)
 	d.open = err == nil || errors.Is(err, gpu.ErrNotStrict)
 	if err != nil {
-		return "", failed("open cuFile", err)
+		return "", failed("strict mode", err)
 	}
 	if level == nil {
 		level = d.f.StatsStart()

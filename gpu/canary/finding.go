@@ -3,6 +3,7 @@ package canary
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 
 	"github.com/sealstone/sealstone/gpu"
@@ -60,10 +61,13 @@ func found(name, format string, args ...any) *finding {
 	return &finding{name: name, reason: fmt.Sprintf(format, args...)}
 }
 
+// whose takes out which package an error is of: that is for programmers.
+var whose = strings.NewReplacer("driver: ", "", "gpu: ", "", "kernel: ", "")
+
 // failed makes the finding of an error: the code and name of the call, if one
 // is in it.
 func failed(doing string, err error) *finding {
-	f := &finding{name: nameFailed, reason: fmt.Sprintf("%s: %v", doing, err)}
+	f := &finding{name: nameFailed, reason: doing + ": " + whose.Replace(err.Error())}
 	var call *driver.Error
 	var errno syscall.Errno
 	switch {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -194,9 +195,6 @@ func (p *gpuProbe) trial(r *gpuReport, g inventory.GPU, uuid string) directTrial
 	return t
 }
 
-// canaryChild is the command that this program's child gets.
-const canaryChild = "gpu-canary"
-
 // tryCanary asks a canary, in a child process of this very program.
 func tryCanary(ctx context.Context, t directTrial) (gpu.Verdict, error) {
 	exe, err := os.Executable()
@@ -204,7 +202,16 @@ func tryCanary(ctx context.Context, t directTrial) (gpu.Verdict, error) {
 		return gpu.Verdict{}, fmt.Errorf("no program for the trial: %w", err)
 	}
 	o := canary.Options{
-		Program: []string{exe, canaryChild}, CUDAPath: t.cuda, CuFilePath: t.cuFile, Timeout: t.timeout, VM: &t.vm,
+		Program: []string{exe, canary.ChildCommand}, CUDAPath: t.cuda, CuFilePath: t.cuFile, Timeout: t.timeout, VM: &t.vm,
+	}
+	if t.doubles {
+		// Doubles need nothing of the machine: not udev, which containers lack.
+		root, err := bareRoot()
+		if err != nil {
+			return gpu.Verdict{}, err
+		}
+		defer os.RemoveAll(root)
+		o.Root = root
 	}
 	if t.allow {
 		o.Allow = []canary.Pair{{GPU: t.uuid, Dir: t.dir}}
@@ -214,6 +221,16 @@ func tryCanary(ctx context.Context, t directTrial) (gpu.Verdict, error) {
 		return gpu.Verdict{}, err
 	}
 	return prober.Probe(ctx, t.uuid, t.dir)
+}
+
+// bareRoot makes a folder that stands for "/" of a machine with udev and no
+// driver.
+func bareRoot() (string, error) {
+	root, err := os.MkdirTemp("", "sealstone-root-")
+	if err != nil {
+		return "", err
+	}
+	return root, os.MkdirAll(filepath.Join(root, "run", "udev"), 0o700)
 }
 
 // doubleName begins the names of the devices that the doubles of gpu/gputest

@@ -110,6 +110,7 @@ var commands = []func(*environment) *cobra.Command{
 	newImport,
 	newInspect,
 	newProbe,
+	newGPUCanary,
 	newBench,
 	newVersion,
 }
