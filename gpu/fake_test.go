@@ -111,9 +111,7 @@ func (g *fakeGPU) MemAlloc(n int64) (driver.DevicePtr, error) {
 	p := driver.DevicePtr(uintptr(unsafe.Pointer(unsafe.SliceData(buf.Bytes()))))
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for i := range buf.Bytes() {
-		buf.Bytes()[i] = 0xdd
-	}
+	fill(buf.Bytes(), 0xdd)
 	g.memory[p] = buf
 	return p, nil
 }
@@ -278,12 +276,15 @@ func (g *fakeGPU) CopyDtoDAsync(dst, src driver.DevicePtr, n int64, s driver.Str
 }
 
 func (g *fakeGPU) MemsetD8Async(p driver.DevicePtr, v byte, n int64, s driver.Stream) error {
-	return g.enqueue("memset", s, func() {
-		mem := g.at(p, n)
-		for i := range mem {
-			mem[i] = v
-		}
-	})
+	return g.enqueue("memset", s, func() { fill(g.at(p, n), v) })
+}
+
+// fill sets every byte; a loop takes long under the race detector.
+func fill(p []byte, v byte) {
+	p[0] = v
+	for n := 1; n < len(p); n *= 2 {
+		copy(p[n:], p[:n])
+	}
 }
 
 func (g *fakeGPU) SetSyncMemops(driver.DevicePtr) error { return g.enter("syncmemops") }
