@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 
@@ -137,3 +138,5 @@ func checksOf(data []byte) (out []Check) {
 	}
 	return out
 }
+
+func contains(err error, text string) bool { return err != nil && strings.Contains(err.Error(), text) }

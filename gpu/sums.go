@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -93,7 +92,7 @@ func (l *lane) sumsByKernel(all []sumWanted) (done bool, err error) {
 		return false, nil
 	}
 	for rest := all; len(rest) > 0; {
-		n := min(len(rest), j.Limit())
+		n := min(len(rest), j.Limit()-1) // and the decoy
 		fault, err := l.runKernel(j, rest[:n])
 		if err != nil {
 			return false, err
@@ -117,18 +116,24 @@ func (l *lane) kernelJob() (*kernel.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return kernel.NewJob(device, scratchDeviceBytes, host)
+	return kernel.NewJob(device, l.scratch.deviceBytes, host)
 }
 
 // runKernel takes the sums of one launch. A fault is the kernel's: nothing is
 // known of the sums. An error is the lane's.
+//
+// A kernel that copies the wanted sum and says match would pass. So each launch
+// has a decoy: the first piece once more, wanting another sum. It must have the
+// same sum, and cannot match if the first one does.
 func (l *lane) runKernel(j *kernel.Job, some []sumWanted) (fault, err error) {
 	j.Reset()
 	for i := range some {
-		s := &some[i]
-		if err := j.Add(kernel.Piece{Address: uint64(s.at), LengthBytes: int(s.lengthBytes), Want: s.want}); err != nil {
+		if err := j.Add(some[i].piece(some[i].want)); err != nil {
 			return err, nil
 		}
+	}
+	if err := j.Add(some[0].piece(^some[0].want)); err != nil {
+		return err, nil
 	}
 	l.d.count.kernelRuns.Add(1)
 	fault = l.do("the verify kernel", func() error { return l.d.sums.kernel.Verify(l.stream, j) })
@@ -146,9 +151,19 @@ func (l *lane) runKernel(j *kernel.Job, some []sumWanted) (fault, err error) {
 	for i := range some {
 		s := &some[i]
 		if s.got, err = j.Sum(i); err != nil {
-			fault = errors.Join(fault, fmt.Errorf("gpu: %w", err))
-			break
+			return fmt.Errorf("gpu: %w", err), nil
 		}
 	}
-	return fault, nil
+	decoy, err := j.Sum(len(some))
+	if err != nil {
+		return fmt.Errorf("gpu: %w", err), nil
+	}
+	if decoy != some[0].got {
+		return fmt.Errorf("gpu: the kernel computed %#016x and %#016x of the same bytes", some[0].got, decoy), nil
+	}
+	return nil, nil
+}
+
+func (s *sumWanted) piece(want uint64) kernel.Piece {
+	return kernel.Piece{Address: uint64(s.at), LengthBytes: int(s.lengthBytes), Want: want}
 }
