@@ -69,7 +69,7 @@ func (p *pool) growOnce(need int64) (*region, error) {
 			r.arena = newArena(r.sizeBytes)
 			return r, nil
 		}
-		if want == need || isLost(err) {
+		if want == need || isLost(err) || isHung(err) {
 			return nil, errors.Join(append(errs, err)...)
 		}
 		want = max(need, want/2/p.unitBytes*p.unitBytes)

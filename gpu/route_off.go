@@ -85,6 +85,16 @@ func (r *Route) ban(why error) {
 	}
 }
 
+// banAll bans all routes after a call that hung and that all of them need.
+func (d *Device) banAll(why error) {
+	if !isHung(why) {
+		return
+	}
+	for _, r := range d.routes.list() {
+		r.turnOff(RouteBanned, EventRouteBanned, why)
+	}
+}
+
 func (r *Route) fileSystem() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
