@@ -16,7 +16,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -X main.version=$(VERSION)
 
 # Packages whose tests start goroutines: these run under the race detector.
-RACE := ./engine/... ./wal/... ./tiers/... ./internal/aligned/... ./internal/vfs/...
+RACE := ./engine/... ./wal/... ./tiers/... ./gpu/... ./internal/aligned/... ./internal/vfs/...
 
 # The stages of `make test` in order, each with its budget in minutes on two
 # cores, the first build of everything included. docs/testing.md has the same
@@ -59,7 +59,7 @@ format: ## fail if gofmt would change a file
 .PHONY: vet
 vet: ## go vet
 	$(GO) vet ./...
-	$(GO) vet -tags canary ./engine/... ./tiers/...
+	$(GO) vet -tags canary ./engine/... ./tiers/... ./gpu/...
 
 .PHONY: staticcheck
 staticcheck: ## staticcheck, at the version that tools/lint/go.mod pins
@@ -92,6 +92,7 @@ canary: ## break laws on purpose: the tests that guard them must fail
 	@GO='$(GO)' tools/ci/canary.sh ./engine law1 law2 law3 law4 law5 law6
 	@GO='$(GO)' tools/ci/canary.sh ./engine/index law5
 	@GO='$(GO)' tools/ci/canary.sh ./tiers/disk law6
+	@GO='$(GO)' tools/ci/canary.sh ./gpu law2
 
 .PHONY: faults
 faults: ## the whole fault matrix; ends with one line of JSON
