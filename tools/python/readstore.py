@@ -824,10 +824,12 @@ class Store:
     def add_block(self, e, contents):
         """Lists the block; returns the address where its damage would lie."""
         home, problem, decoded = e, e.problem, e.decoded
-        if e.is_alias() and problem is None:
+        if e.is_alias():
             home, problem = self.resolve(e, contents)
             decoded = home.decoded if home else True
-        if e.problem or home is None:
+            if e.problem:  # no loss as long as somebody else knows of the alias
+                self.report.damage(self.segments[e.segment].name, "an alias's page: " + e.problem, e.page * PAGE)
+        if home is None:
             home = e
         block = {"namespace": e.namespace, "hash": e.hash.hex(), "segment": home.segment, "page": home.page,
                  "sequence": e.sequence, "raw_bytes": e.raw_bytes, "content_id": e.content.hex(),
