@@ -21,10 +21,14 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
+// asProgram in the environment makes this binary the program, with whatever
+// arguments.
+const asProgram = "SEALSTONE_TEST_AS_PROGRAM"
+
 // TestMain lets the test binary stand in for the program: commands run it
 // again as their child.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == replayChild {
+	if len(os.Args) == 2 && os.Args[1] == replayChild || os.Getenv(asProgram) != "" {
 		os.Exit(Main("", os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
