@@ -11,6 +11,8 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"syscall"
 	"unsafe"
 )
@@ -97,11 +99,21 @@ func (f *CuFile) SetParameter(p BoolParameter, on bool) error {
 	return check(C.ss_file_set_parameter(f.f, C.int(p), C.bool(on)))
 }
 
-// SetStringParameter is SetParameter for text.
+// SetStringParameter is SetParameter for text. cuFile 1.20 takes LogDir, returns
+// success and writes cufile.log into the working directory all the same; it does
+// heed CUFILE_LOGFILE_PATH. So LogDir sets that variable of the process too, unless
+// the host application has.
 func (f *CuFile) SetStringParameter(p StringParameter, value string) error {
 	text := C.CString(value)
 	defer C.free(unsafe.Pointer(text))
-	return check(C.ss_file_set_string(f.f, C.int(p), text))
+	if err := check(C.ss_file_set_string(f.f, C.int(p), text)); err != nil || p != LogDir {
+		return err
+	}
+	const variable = "CUFILE_LOGFILE_PATH"
+	if os.Getenv(variable) != "" {
+		return nil
+	}
+	return os.Setenv(variable, filepath.Join(value, "cufile.log")) // sets C's environment as well
 }
 
 // SetStatsLevel chooses how much cuFile counts, 0 to 3; RouteCounters need 3. It

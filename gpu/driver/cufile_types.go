@@ -22,7 +22,7 @@ const (
 type StringParameter int
 
 // Parameters of logging. Without LogDir, cuFile writes cufile.log into the
-// working directory.
+// working directory; see [CuFile.SetStringParameter].
 const (
 	LoggingLevel   StringParameter = 0
 	EnvLogfilePath StringParameter = 1

@@ -18,7 +18,7 @@
 	X(cuFileSetStatsLevel) X(cuFileStatsStart) X(cuFileStatsStop) X(cuFileStatsReset) X(cuFileGetStatsL3)
 
 #define NVML_CALLS(X) \
-	X(nvmlInit_v2) X(nvmlShutdown) X(nvmlSystemGetDriverVersion) X(nvmlSystemGetCudaDriverVersion_v2) \
+	X(nvmlInit_v2) X(nvmlShutdown) X(nvmlSystemGetDriverVersion) X(nvmlSystemGetCudaDriverVersion) \
 	X(nvmlDeviceGetCount_v2) X(nvmlDeviceGetHandleByIndex_v2) X(nvmlDeviceGetUUID) X(nvmlDeviceGetName) \
 	X(nvmlDeviceGetPciInfo_v3) X(nvmlDeviceGetVirtualizationMode) X(nvmlDeviceGetTopologyCommonAncestor) \
 	X(nvmlDeviceGetP2PStatus) X(nvmlDeviceGetBAR1MemoryInfo) X(nvmlDeviceGetMigMode) X(nvmlDeviceGetNumaNodeId) \

@@ -11,7 +11,7 @@ typedef struct {
 	unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
 	char bus_id[32];
 } pci_info;
-typedef struct { unsigned long long total, free, used; } bar1_info;
+typedef struct { unsigned long long total, free, used; } memory_info;
 
 static int users;
 static char devices[MAX_DEVICES]; /* a handle is the address of one */
@@ -63,8 +63,8 @@ int nvmlSystemGetDriverVersion(char *out, unsigned room) {
 	DONE(snprintf(out, room, "580.0.double") >= (int)room ? INSUFFICIENT_SIZE : OK);
 }
 
-int nvmlSystemGetCudaDriverVersion_v2(int *v) {
-	BEGIN(nvmlSystemGetCudaDriverVersion_v2);
+int nvmlSystemGetCudaDriverVersion(int *v) {
+	BEGIN(nvmlSystemGetCudaDriverVersion);
 	READY();
 	*v = core->set.cuda_version;
 	DONE(OK);
@@ -138,7 +138,7 @@ int nvmlDeviceGetP2PStatus(void *device, void *other, int index, int *status) {
 	DONE(OK);
 }
 
-int nvmlDeviceGetBAR1MemoryInfo(void *device, bar1_info *b) {
+int nvmlDeviceGetBAR1MemoryInfo(void *device, memory_info *b) {
 	BEGIN(nvmlDeviceGetBAR1MemoryInfo);
 	DEVICE(device);
 	b->total = (unsigned long long)core->set.bar1_mib << 20;
@@ -176,5 +176,24 @@ int nvmlDeviceGetNumaNodeId(void *device, unsigned *node) {
 	BEGIN(nvmlDeviceGetNumaNodeId);
 	DEVICE(device);
 	*node = (unsigned)(d >= core->set.devices / 2 && core->set.devices > 1);
+	DONE(OK);
+}
+
+int nvmlDeviceGetMemoryInfo(void *device, memory_info *m) {
+	BEGIN(nvmlDeviceGetMemoryInfo);
+	DEVICE(device);
+	m->total = core->set.memory;
+	m->used = 0;
+	for (struct allocation *a = core->allocations; a; a = a->next)
+		if (a->ctx->device == d) m->used += a->n;
+	m->free = m->total - m->used;
+	DONE(OK);
+}
+
+int nvmlDeviceGetCudaComputeCapability(void *device, int *major, int *minor) {
+	BEGIN(nvmlDeviceGetCudaComputeCapability);
+	DEVICE(device);
+	*major = 9;
+	*minor = 0;
 	DONE(OK);
 }
