@@ -11,9 +11,13 @@ import (
 // what does not, ErrLeaked: buffers that were not freed and by whom they were
 // taken, and what was set aside after a call that hung. A lost device gives
 // nothing back, and says so; the memory that it may still write to stays
-// mapped. The second Close does nothing.
+// mapped. After a Close that ctx ended another one may go on; else it does
+// nothing.
 func (d *Device) Close(ctx context.Context) error {
-	if !d.gate.close() {
+	d.gate.close()
+	d.closeMu.Lock()
+	defer d.closeMu.Unlock()
+	if d.closed {
 		return nil
 	}
 	select {
@@ -21,6 +25,7 @@ func (d *Device) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: calls are still under way, so nothing was given back: %w", ErrLeaked, context.Cause(ctx))
 	}
+	d.closed = true
 	errs := []error{d.closeRoutes()}
 	close(d.jobs)
 	hung := d.awaitLanes()

@@ -42,6 +42,8 @@ type Device struct {
 	poisons         atomic.Uint64
 	closing         sync.WaitGroup // files being closed
 	kept            kept
+	closeMu         sync.Mutex
+	closed          bool         // all that can be given back is
 	keptLanding     atomic.Int64 // allocations that could not be deregistered
 
 	lost    atomic.Pointer[error]
@@ -178,18 +180,17 @@ func (g *gate) leave() {
 	}
 }
 
-// close lets nobody in any more; first says that nobody did so before.
-func (g *gate) close() (first bool) {
+// close lets nobody in any more.
+func (g *gate) close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
-		return false
+		return
 	}
 	g.closed = true
 	if g.n == 0 {
 		close(g.idle)
 	}
-	return true
 }
 
 func (g *gate) isClosed() bool {

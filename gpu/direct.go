@@ -54,7 +54,7 @@ func (d *Device) ReadDirect(ctx context.Context, r *Route, items []DirectRead) {
 		running.Go(func() {
 			defer func() { <-d.reads }()
 			it.Err = d.readOne(ctx, r, *it)
-			r.judge(it.Err)
+			r.judge(ctx, it.Err)
 			d.count.direct.end(it.Err, bytes, true)
 			if canaryLaw2 {
 				it.Err = nil

@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"context"
 	"errors"
 	"testing"
 
@@ -39,7 +38,7 @@ func TestFaultMemoryLimits(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := b.d.TakePinned(canceled(), 4<<20); !errors.Is(err, ErrExhausted) {
+				if _, err := b.d.TakePinned(canceledContext(), 4<<20); !errors.Is(err, ErrExhausted) {
 					t.Errorf("more than the limit: %v", err)
 				}
 				big.Free()
@@ -59,12 +58,6 @@ func TestFaultMemoryLimits(t *testing.T) {
 			f.Survive()
 		})
 	}
-}
-
-func canceled() context.Context {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	return ctx
 }
 
 // TestFaultNoMemory: where the driver gives nothing, the answer is ErrExhausted

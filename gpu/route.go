@@ -66,7 +66,8 @@ type bannedRoute struct{ gpu, dir string }
 // AllowDirect takes the verdict of a canary on this GPU and a directory, and
 // turns the route on if it says proven, nothing hung there in this process,
 // and cuFile can be opened in its strict mode here too. A later verdict
-// replaces an earlier one. Status says what became of it.
+// replaces an earlier one. Status says what became of it. The first one opens
+// cuFile, which may take as long as Options.HangTimeout.
 func (d *Device) AllowDirect(dir string, v Verdict) *Route {
 	dir = filepath.Clean(dir)
 	r := d.routeOf(dir)

@@ -129,10 +129,10 @@ func TestFaultHangsAreBounded(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.SetAsideMax, o.ReadsMax = most, most })
 	x := b.reads(most, false)
 	r := b.allow()
-	same := b.d.AllowDirect("/same/device", b.good())
+	same := b.d.AllowDirect(b.dir+"/same", b.good())
 	other := b.good()
 	other.Key.Device = "8:2"
-	elsewhere := b.d.AllowDirect("/other/device", other)
+	elsewhere := b.d.AllowDirect(b.dir+"/other", other)
 	b.x.Set("cuFileRead", gputest.Fault{Kind: gputest.Hang})
 	done := make(chan struct{})
 	go func() {

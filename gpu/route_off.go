@@ -6,38 +6,54 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/sealstone/sealstone/gpu/driver"
 )
 
 // judge takes the outcome of one direct read: wrong bytes turn the route off at
 // once, errors after some in a row, a call that hung for good.
-func (r *Route) judge(err error) {
-	d := r.d
-	var shared sharedError
+func (r *Route) judge(ctx context.Context, err error) {
 	switch {
-	case errors.As(err, &shared):
 	case err == nil:
 		r.mu.Lock()
 		r.errors = 0
 		r.mu.Unlock()
 	case isMismatch(err):
-		if canaryLaw2 {
-			return
+		if !canaryLaw2 {
+			r.turnOff(RouteDemoted, EventRouteDemoted, err)
 		}
-		r.turnOff(RouteDemoted, EventRouteDemoted, err)
 	case isHung(err):
 		r.ban(err)
-	case isLost(err), errors.Is(err, ErrInvalid), errors.Is(err, ErrRouteOff), errors.Is(err, ErrClosed),
-		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		// Says nothing about the route.
-	default:
+	case ctx.Err() == nil && speaksOfRoute(err):
 		r.mu.Lock()
 		r.errors++
 		n := r.errors
 		r.mu.Unlock()
-		if n >= d.o.DirectErrorsMax {
+		if n >= r.d.o.DirectErrorsMax {
 			r.turnOff(RouteDemoted, EventRouteDemoted, fmt.Errorf("%d direct reads failed in a row, the last one: %w", n, err))
 		}
 	}
+}
+
+// speaksOfRoute says whether an error tells something about the route: not one
+// that another read has counted, nor one of the caller or of the whole device,
+// nor that the device or a bound leaves no room now.
+func speaksOfRoute(err error) bool {
+	var shared sharedError
+	if errors.As(err, &shared) {
+		return false
+	}
+	for _, other := range []error{ErrDeviceLost, ErrInvalid, ErrRouteOff, ErrClosed} {
+		if errors.Is(err, other) {
+			return false
+		}
+	}
+	var e *driver.Error
+	isDriver := errors.As(err, &e)
+	if errors.Is(err, ErrExhausted) {
+		return isDriver && e.Domain != driver.DomainCUDA
+	}
+	return true
 }
 
 // turnOff changes the state of a proven route and says so; false if it was off.
