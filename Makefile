@@ -89,7 +89,7 @@ fuzz: ## run every fuzz function for FUZZTIME (10s)
 
 .PHONY: canary
 canary: ## break laws on purpose: the tests that guard them must fail
-	@GO='$(GO)' tools/ci/canary.sh ./engine law1 law2 law3 law4 law5 law6
+	@GO='$(GO)' tools/ci/canary.sh ./engine law1 law2 law2GPU law3 law4 law5 law6
 	@GO='$(GO)' tools/ci/canary.sh ./engine/index law5
 	@GO='$(GO)' tools/ci/canary.sh ./tiers/disk law6
 	@GO='$(GO)' tools/ci/canary.sh ./gpu law2

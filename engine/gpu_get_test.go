@@ -145,10 +145,7 @@ func TestDeviceGetBatches(t *testing.T) {
 	r := newGPURig(t, 32, 3, 4096, 12288, 12289, 100000, 3*65536, 300000, 700000)
 	r.g.compares = true
 	rapid.Check(t, func(rt *rapid.T) {
-		r.g.next = 0
-		for i := range r.g.mem {
-			r.g.mem[i] = 0xa5
-		}
+		r.g.reset()
 		var all []*onGPU
 		for range rapid.IntRange(1, 10).Draw(rt, "batch") {
 			id := rapid.IntRange(0, 34).Draw(rt, "id")
@@ -333,7 +330,7 @@ func TestDeviceGetForgets(t *testing.T) {
 	read := func() {
 		for id := range 60 {
 			o := wholeOnGPU(r.g, id, 100000)
-			r.g.next = 0
+			r.g.reset()
 			r.get(context.Background(), []*onGPU{o}, DeviceGetOptions{})
 		}
 	}
