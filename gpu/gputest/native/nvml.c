@@ -149,22 +149,6 @@ int nvmlDeviceGetBAR1MemoryInfo(void *device, memory_info *b) {
 	DONE(OK);
 }
 
-int nvmlDeviceGetMemoryInfo(void *device, bar1_info *m) {
-	BEGIN(nvmlDeviceGetMemoryInfo);
-	DEVICE(device);
-	m->total = m->free = core->set.memory; /* total, free, used, as of BAR1 */
-	m->used = 0;
-	DONE(OK);
-}
-
-int nvmlDeviceGetCudaComputeCapability(void *device, int *major, int *minor) {
-	BEGIN(nvmlDeviceGetCudaComputeCapability);
-	DEVICE(device);
-	*major = 9;
-	*minor = 0;
-	DONE(OK);
-}
-
 int nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *pending) {
 	BEGIN(nvmlDeviceGetMigMode);
 	DEVICE(device);
