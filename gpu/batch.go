@@ -85,8 +85,8 @@ func (b *batch) wait(each func(*work, error)) {
 		if j.abandoned() {
 			j.setAside()
 			err := fmt.Errorf("%w; a copy that did not end may still write", b.d.lostErr())
-			for _, w := range j.works {
-				each(w, err)
+			for _, w := range j.works { // which the lane may still write to
+				each(&work{index: w.index, length: w.length}, err)
 			}
 			continue
 		}

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,7 @@ func (it *DirectRead) validate() error {
 
 // covered holds that no byte is moved that no check looked at.
 func covered(checks []Check, moves []Move) error {
-	byOffset := slices.SortedFunc(slices.Values(checks), func(a, b Check) int { return int(min(max(a.OffsetBytes-b.OffsetBytes, -1), 1)) })
+	byOffset := slices.SortedFunc(slices.Values(checks), func(a, b Check) int { return cmp.Compare(a.OffsetBytes, b.OffsetBytes) })
 	for i, m := range moves {
 		at, end := m.OffsetBytes, m.OffsetBytes+m.Dst.LengthBytes
 		for _, c := range byOffset {
