@@ -93,6 +93,7 @@ canary: ## break laws on purpose: the tests that guard them must fail
 	@GO='$(GO)' tools/ci/canary.sh ./engine/index law5
 	@GO='$(GO)' tools/ci/canary.sh ./tiers/disk law6
 	@GO='$(GO)' tools/ci/canary.sh ./gpu law2
+	@GO='$(GO)' tools/ci/canary.sh ./gpu/canary law6
 
 .PHONY: faults
 faults: ## the whole fault matrix; ends with one line of JSON

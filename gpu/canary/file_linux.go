@@ -85,13 +85,21 @@ func (s *scratchFile) fill() *finding {
 	if err := unix.Fstat(int(s.f.Fd()), &st); err != nil {
 		return failed("look at the file", err)
 	}
-	if st.Size != int64(len(s.content)) || st.Blocks*512 < st.Size {
-		return found(nameHoles, "the file has %d bytes and takes %d on its device: its file system leaves holes or compresses, and direct reads need neither", st.Size, st.Blocks*512)
+	if f := checkWhole(int64(len(s.content)), st.Size, st.Blocks*512); f != nil {
+		return f
 	}
 	if s.handle != 0 { // not the first content
 		s.before = old
 	}
 	return nil
+}
+
+// checkWhole sees whether each byte of a file has its place on the device.
+func checkWhole(want, size, allocated int64) *finding {
+	if size == want && allocated >= want {
+		return nil
+	}
+	return found(nameHoles, "the file has %d bytes of %d and takes %d on its device: its file system leaves holes, or compresses, and direct reads need neither", size, want, allocated)
 }
 
 // remove closes and removes everything; a second call does nothing.

@@ -24,6 +24,9 @@ const (
 
 // judge holds what was seen to the rules; nil is a read that kept all of them.
 func judge(e *evidence, rules rule) *finding {
+	if canaryLaw6 {
+		rules &= ruleLength
+	}
 	for _, r := range []struct {
 		rule  rule
 		check func(*evidence) *finding

@@ -116,6 +116,27 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestLaw6TrialLooks: a read that reports success and brought other bytes, or put
+// them elsewhere, never passes.
+func TestLaw6TrialLooks(t *testing.T) {
+	for name, fault := range map[string]func(*evidence){
+		"stale":     func(e *evidence) { fill(e.got(), e.poison) },
+		"one bit":   func(e *evidence) { e.got()[100] ^= 4 },
+		"mirror":    func(e *evidence) { e.owner[0] = ownerMismatch },
+		"guard":     func(e *evidence) { e.slot[10] ^= 1 },
+		"neighbour": func(e *evidence) { e.neighbour[10] ^= 1 },
+		"by host":   func(e *evidence) { e.routesAfter.POSIX++ },
+	} {
+		for _, r := range plan(testIOBytes) {
+			e := good(r)
+			fault(e)
+			if judge(e, allRules) == nil {
+				t.Errorf("%s: the read of %d bytes passed", name, r.Length)
+			}
+		}
+	}
+}
+
 // TestPoison shows why the slot is filled anew before each read: a read that
 // brings nothing passes where the right bytes were left by the last one.
 func TestPoison(t *testing.T) {

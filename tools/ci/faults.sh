@@ -35,7 +35,7 @@ tests() {
 
 tests . ./engine/... ./gpu/... ./wal/... ./tiers/... ./internal/... ./tools/...
 tests tools/fsmatrix .
-for canary in "./engine law1 law2 law2GPU law3 law4 law5 law6" "./engine/index law5" "./tiers/disk law6" "./gpu law2"; do
+for canary in "./engine law1 law2 law2GPU law3 law4 law5 law6" "./engine/index law5" "./tiers/disk law6" "./gpu law2" "./gpu/canary law6"; do
 	# The canary's own runs of the tests are no part of the count.
 	# shellcheck disable=SC2086 # a package and its laws
 	SEALSTONE_CANARY_LOG=$SEALSTONE_FAULT_LOG GO=$go tools/ci/canary.sh $canary >&2 || status=1
