@@ -107,16 +107,10 @@ func (d *Device) fileCall(what string, f func() error) error {
 	if err := d.lostErr(); err != nil {
 		return err
 	}
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	late, stop := d.o.Clock.After(d.o.HangTimeout)
-	defer stop()
-	select {
-	case err := <-done:
+	if returned, err := d.inTime(f); returned {
 		return d.judge(err)
-	case <-late:
-		return fmt.Errorf("%w: %s within %v", ErrHung, what, d.o.HangTimeout)
 	}
+	return fmt.Errorf("%w: %s within %v", ErrHung, what, d.o.HangTimeout)
 }
 
 func isHung(err error) bool { return errors.Is(err, ErrHung) }

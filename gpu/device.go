@@ -221,6 +221,6 @@ func (d *Device) enter() error {
 	return nil
 }
 
-// quarter is how often hangs are looked for: one is seen after at most 1.25
-// times the timeout.
+// quarter is how often hangs are looked for: one is seen after at most one and a
+// half times the timeout.
 func (d *Device) quarter() time.Duration { return max(d.o.HangTimeout/4, time.Millisecond) }

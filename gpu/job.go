@@ -47,7 +47,6 @@ type work struct {
 	verified bool
 	sums     []uint64
 	onDevice bool
-	moved    bool // at least one move was enqueued
 }
 
 func newJob(ctx context.Context, run func(*lane, *job)) *job {

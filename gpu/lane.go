@@ -23,6 +23,7 @@ type lane struct {
 	mu    sync.Mutex
 	call  string // the call under way, or empty
 	since time.Time
+	late  bool // the call under way was late when it was last looked at
 	job   *job
 }
 
@@ -78,7 +79,7 @@ func (l *lane) do(what string, f func() error) error {
 func (l *lane) begin(what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.call, l.since = what, l.d.o.Clock.Now()
+	l.call, l.since, l.late = what, l.d.o.Clock.Now(), false
 }
 
 func (l *lane) end() {
@@ -88,12 +89,16 @@ func (l *lane) end() {
 }
 
 // abandonIfHung declares the device lost if a call has not returned in time,
-// and frees the caller of the job.
+// and frees the caller of the job. It must be seen late twice: the first time
+// the whole process may have stood still.
 func (l *lane) abandonIfHung(now time.Time) {
 	l.mu.Lock()
-	call, since, j := l.call, l.since, l.job
+	call, j := l.call, l.job
+	late := call != "" && now.Sub(l.since) >= l.d.o.HangTimeout
+	again := late && l.late
+	l.late = late
 	l.mu.Unlock()
-	if call == "" || now.Sub(since) < l.d.o.HangTimeout {
+	if !again {
 		return
 	}
 	_ = l.d.lose(fmt.Errorf("%s did not return within %v", call, l.d.o.HangTimeout))
@@ -115,6 +120,9 @@ func (l *lane) settle(what string) error {
 	}
 	deadline := l.d.o.Clock.Now().Add(l.d.o.HangTimeout)
 	for turn := 0; ; turn++ {
+		// Looked at before the question, so that the last answer counts even if
+		// the process stood still meanwhile.
+		late := !l.d.o.Clock.Now().Before(deadline)
 		done := false
 		if err := l.do("cuEventQuery", func() (err error) { done, err = query(); return err }); err != nil {
 			// Whatever the error, the stream's state is unknown now, and no
@@ -124,7 +132,7 @@ func (l *lane) settle(what string) error {
 		if done {
 			return nil
 		}
-		if !l.d.o.Clock.Now().Before(deadline) {
+		if late {
 			return l.d.lose(fmt.Errorf("%s did not end within %v", what, l.d.o.HangTimeout))
 		}
 		backOff(turn)

@@ -3,6 +3,7 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // HealthState is how a device is.
@@ -72,16 +73,27 @@ func (d *Device) guard(what string, f func() error) error {
 	if err := d.lostErr(); err != nil {
 		return err
 	}
+	if returned, err := d.inTime(f); returned {
+		return d.judge(err)
+	}
+	return d.lose(fmt.Errorf("%s did not return within %v", what, d.o.HangTimeout))
+}
+
+// inTime runs f and says whether it returned within Options.HangTimeout, or
+// soon after it: the whole process may have stood still meanwhile.
+func (d *Device) inTime(f func() error) (returned bool, err error) {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
-	late, stop := d.o.Clock.After(d.o.HangTimeout)
-	defer stop()
-	select {
-	case err := <-done:
-		return d.judge(err)
-	case <-late:
-		return d.lose(fmt.Errorf("%s did not return within %v", what, d.o.HangTimeout))
+	for _, wait := range []time.Duration{d.o.HangTimeout, d.quarter()} {
+		late, stop := d.o.Clock.After(wait)
+		select {
+		case err := <-done:
+			stop()
+			return true, err
+		case <-late:
+		}
 	}
+	return false, nil
 }
 
 // watch looks for calls of the lanes that do not return, until the device is

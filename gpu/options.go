@@ -35,7 +35,8 @@ type Options struct {
 	// than by wrong bytes, before their route is demoted (4).
 	DirectErrorsMax int
 	// HangTimeout is how long one call of a driver may take, and one step of a
-	// copy (10 s). A CUDA call beyond it means that the device is lost, a
+	// copy (10 s), and up to half of that more, as the whole process may have
+	// stood still. A CUDA call beyond it means that the device is lost, a
 	// cuFile call that its route is banned. It also bounds the wait for a
 	// buffer under a context without a deadline.
 	HangTimeout time.Duration

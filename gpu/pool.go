@@ -118,7 +118,7 @@ func (p *pool) await(ctx context.Context, w *poolWaiter) (*piece, error) {
 	}
 	// A little longer than a call of the driver may take, so that one that
 	// hangs is the answer.
-	late, stop := p.clock.After(p.waitMax + p.waitMax/4)
+	late, stop := p.clock.After(p.waitMax + p.waitMax/2)
 	defer stop()
 	var why error
 	select {
