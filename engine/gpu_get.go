@@ -50,6 +50,10 @@ func (n *Namespace) getToDevice(ctx context.Context, dev device, blocks []Device
 	return out
 }
 
+// Dir is the directory as Open was given it: what gpu.Device.AllowDirect, and
+// the canary before it, are to be asked about for this store.
+func (s *Store) Dir() string { return s.dir }
+
 // deviceGet is a get to a GPU under way.
 type deviceGet struct {
 	n      *Namespace

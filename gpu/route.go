@@ -69,7 +69,7 @@ type bannedRoute struct{ gpu, dir string }
 // replaces an earlier one. Status says what became of it. The first one opens
 // cuFile, which may take as long as Options.HangTimeout.
 func (d *Device) AllowDirect(dir string, v Verdict) *Route {
-	dir = filepath.Clean(dir)
+	dir = wholePath(dir)
 	r := d.routeOf(dir)
 	if d.gate.enter() {
 		defer d.gate.leave()
@@ -90,6 +90,15 @@ func (d *Device) AllowDirect(dir string, v Verdict) *Route {
 		d.event(EventRouteRefused, dir, st.Reason)
 	}
 	return r
+}
+
+// wholePath names a directory in one way, whether the caller's path is relative
+// or not.
+func wholePath(dir string) string {
+	if whole, err := filepath.Abs(dir); err == nil {
+		return whole
+	}
+	return filepath.Clean(dir)
 }
 
 func (d *Device) routeOf(dir string) *Route {
@@ -180,7 +189,7 @@ func (d *Device) needsFlush() bool {
 // the device now; nil: they go through the host.
 func (d *Device) Route(dir string) *Route {
 	d.routes.mu.Lock()
-	r := d.routes.all[filepath.Clean(dir)]
+	r := d.routes.all[wholePath(dir)]
 	d.routes.mu.Unlock()
 	if r == nil || r.usable() != nil {
 		return nil
