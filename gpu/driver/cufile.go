@@ -59,9 +59,6 @@ func (f *CuFile) DriverClose(c *Context) error {
 	return check(C.ss_file_close(f.f, f.t, f.of(c)))
 }
 
-// versionOld is what stands for versions that have no cuFileGetVersion.
-const versionOld = 1070
-
 // Version returns 1000 x major + 10 x minor: 1190 is 1.19. A library without the
 // function is older than 1.8, and 1070.
 func (f *CuFile) Version() (int, error) {

@@ -10,6 +10,9 @@ import (
 // version has none, or its layout is not the one known.
 var ErrCounters = errors.New("driver: no counters of routes")
 
+// versionOld is what stands for versions that have no cuFileGetVersion.
+const versionOld = 1070
+
 // RouteCounters say by which way cuFile read for one GPU, since its statistics
 // were started. They are the library's own word.
 type RouteCounters struct {

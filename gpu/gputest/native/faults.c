@@ -63,7 +63,7 @@ long limit_of(int call, int device) {
 static char wrong[160];
 
 static const char *bad(const char *item, const char *why) {
-	snprintf(wrong, sizeof wrong, "%s: %s", item, why);
+	snprintf(wrong, sizeof wrong, "%.100s: %s", item, why);
 	return wrong;
 }
 
