@@ -20,6 +20,7 @@ type Collector struct {
 	status  *prometheus.Desc
 	health  *prometheus.Desc
 	info    *prometheus.Desc
+	device  deviceDescs
 }
 
 // figure is one number of Stats.
@@ -41,6 +42,7 @@ func New(s Source, labels prometheus.Labels) *Collector {
 		health: desc("health", "1 for the state that the store is in: ok, read-only, all-miss or closed.", "state"),
 		info:   desc("read_path_info", "1; the way by which blocks are read, and why no faster one is used.", "path", "reason"),
 	}
+	c.device = newDeviceDescs(desc)
 	for _, d := range definitions {
 		c.figures = append(c.figures, figure{desc(d.name, d.help), d.kind, d.of})
 	}
@@ -55,6 +57,7 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	out <- c.status
 	out <- c.health
 	out <- c.info
+	c.device.describe(out)
 }
 
 // Collect implements prometheus.Collector.
@@ -75,4 +78,5 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(c.health, prometheus.GaugeValue, on, state.String())
 	}
 	out <- prometheus.MustNewConstMetric(c.info, prometheus.GaugeValue, 1, s.PathRead, s.PathReason)
+	c.device.collect(out, &s)
 }

@@ -41,6 +41,9 @@ func numbered() engine.Stats {
 			f.SetUint(uint64(n))
 		}
 	}
+	s.HostBounce = engine.DevicePathStats{Attempted: 3001, AttemptedBytes: 3002, Verified: 3003, VerifiedBytes: 3004, Corrupt: 3005, Failed: 3006, FellBack: 3007, FellBackBytes: 3008}
+	s.CuFile = engine.DevicePathStats{Attempted: 3101, AttemptedBytes: 3102, Verified: 3103, VerifiedBytes: 3104, Corrupt: 3105, Failed: 3106, FellBack: 3107, FellBackBytes: 3108}
+	s.DevicePut = engine.DevicePutStats{Copied: 3201, CopiedBytes: 3202, Failed: 3203, Sealed: 3204}
 	s.Scrub = engine.ScrubStats{
 		Cycle: engine.ScrubCycle{Number: 2001}, LeftBytes: 2002, YieldedTime: 2003 * time.Second,
 		Due: time.Unix(2004, 500_000_000), Last: engine.ScrubCycle{End: time.Unix(2005, 0)},
