@@ -25,6 +25,7 @@ const (
 	nameMisplaced  = "misplaced"
 	nameOldBytes   = "old-bytes"
 	nameWrongBytes = "wrong-bytes"
+	nameLate       = "late"
 	nameOwner      = "owner-sees-other-bytes"
 	nameKernel     = "kernel-gave-no-answer"
 	nameGuard      = "guard-touched"
@@ -55,6 +56,9 @@ const (
 	nameChanged   = "changed-meanwhile"
 	nameKey       = "unknown-place"
 )
+
+// lateNames are those of findings that bytes on their way would give.
+var lateNames = map[string]bool{nameStale: true, nameHalfLanded: true, nameOwner: true}
 
 // found makes a finding that no failed call stands behind.
 func found(name, format string, args ...any) *finding {

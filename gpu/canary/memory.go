@@ -107,10 +107,6 @@ func (t *trial) end() error {
 	d := &t.device
 	var errs []error
 	do := func(err error) { errs = append(errs, err) }
-	if t.lied {
-		// Bytes that did not arrive may still be on their way.
-		t.settle()
-	}
 	if t.file.registered {
 		do(d.f.HandleDeregister(d.c, t.file.handle))
 		t.file.registered = false

@@ -34,11 +34,10 @@ type trial struct {
 	device device
 	file   scratchFile
 	round  int
-	lied   bool   // a read reported success and was none
 	settle func() // waits for bytes that arrive late
 }
 
-// settleTime is how long memory is kept after a read that lied.
+// settleTime is how long a trial waits for bytes that a read said were there.
 const settleTime = 250 * time.Millisecond
 
 func newTrial(r request, at func(message)) *trial {
@@ -170,7 +169,22 @@ func (t *trial) readOnce(r transfer) *finding {
 	if t.r.Uncounted {
 		rules &^= ruleCounted
 	}
-	f = judge(e, rules)
-	t.lied = f != nil
+	if f = judge(e, rules); f != nil {
+		return t.lookAgain(e, f)
+	}
+	return nil
+}
+
+// lookAgain waits for bytes that were not where they should be before the
+// memory is given back, as they may still be on their way; if they then are
+// there, that is the finding.
+func (t *trial) lookAgain(e *evidence, f *finding) *finding {
+	t.settle()
+	if err := t.device.collect(e); err != nil {
+		return f // the first finding tells more
+	}
+	if lateNames[f.name] && judge(e, ruleContent|ruleOwner) == nil {
+		return found(nameLate, "bytes arrived after the read had returned; at that time: %s", f.reason)
+	}
 	return f
 }

@@ -126,7 +126,7 @@ func TestFaultTrial(t *testing.T) {
 		"one bit":                    {read, "flip@2+1", 0, nameWrongBytes, checkReads, false},
 		"off by a page":              {read, "shift", 0, nameMisplaced, checkReads, false},
 		"beside":                     {read, "neighbour", 0, nameStale, checkReads, false},
-		"late":                       {read, "late", 0, nameStale, checkReads, false},
+		"late":                       {read, "late,late=300000", 0, nameLate, checkReads, false},
 		"-1 and 5027":                {read, "errno:5027", 5027, "CU_FILE_HANDLE_NOT_REGISTERED", checkReads, false},
 		"-1 and EIO":                 {read, "errno:5", 5, "EIO", checkReads, false},
 		"-5010":                      {read, "-5010", 5010, "CU_FILE_NVFS_DRIVER_ERROR", checkReads, false},
