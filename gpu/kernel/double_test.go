@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/sealstone/sealstone/gpu/driver"
 	"github.com/sealstone/sealstone/gpu/gputest"
 	"github.com/sealstone/sealstone/internal/faults/faulttest"
@@ -173,9 +175,12 @@ func TestFaultKernelLoadHangs(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 			d.Release()
-			// What was begun ends in the background, and leaves nothing but the
-			// context, which is the test's.
-			waitUntil(t, func() bool { return len(d.Leaks()) == 1 })
+			// What was begun ends in the background, before the doubles do, and
+			// leaves nothing but the context, which is the test's.
+			waitUntil(t, func() bool { return goleak.Find() == nil })
+			if leaks := d.Leaks(); len(leaks) != 1 {
+				t.Errorf("leaks: %q", leaks)
+			}
 			if !t.Failed() {
 				fault.Survive()
 			}

@@ -62,10 +62,8 @@ func main() {
 
 // run is the program. self is the command that gets back to it.
 func run(ctx context.Context, self, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if len(args) == 1 {
-		if child := children[args[0]]; child != nil {
-			return finish(child(ctx, stdin, stdout), stderr)
-		}
+	if isChild, err := check.Child(ctx, args, stdin, stdout); isChild {
+		return finish(err, stderr)
 	}
 	c := check.Config{Self: self, Revision: revision()}
 	var out, sizes = "", []int{}
@@ -78,6 +76,7 @@ func run(ctx context.Context, self, args []string, stdin io.Reader, stdout, stde
 	f.DurationVar(&c.Timeout, "timeout", check.DefaultTimeout, "end after `D`, whatever was not reached")
 	f.IntSliceVar(&sizes, "sizes", []int{1, 16, 64, 256}, "measure with these sizes in `MiB`")
 	f.DurationVar(&c.MeasureFor, "measure", 300*time.Millisecond, "measure each figure for `D`")
+	f.IntVar(&c.Blocks, "blocks", 64, "play the scenarios with documents of `N` blocks of 1 MiB")
 	f.BoolVar(&c.DirectInVM, "direct-in-vm", false, "try the direct path in a virtual machine too, where it may damage memory of others")
 	f.StringVar(&c.Libraries.CUDAPath, "cuda-lib", "", "load `FILE` instead of libcuda.so.1 (for tests)")
 	f.StringVar(&c.Libraries.CuFilePath, "cufile-lib", "", "load `FILE` instead of libcufile.so.0 (for tests)")
@@ -98,6 +97,10 @@ func run(ctx context.Context, self, args []string, stdin io.Reader, stdout, stde
 			return exitUsage
 		}
 		c.SizesBytes = append(c.SizesBytes, int64(n)<<20)
+	}
+	if c.Blocks < 2 || c.Blocks > 1024 {
+		fmt.Fprintf(stderr, "gpucheck: --blocks must be 2 to 1024, got %d\n", c.Blocks)
+		return exitUsage
 	}
 	if c.Timeout <= 0 || c.MeasureFor <= 0 {
 		fmt.Fprintln(stderr, "gpucheck: --timeout and --measure must be more than 0")
@@ -148,22 +151,6 @@ func finish(err error, stderr io.Writer) int {
 	}
 	fmt.Fprintln(stderr, "gpucheck:", err)
 	return exitBroken
-}
-
-// children are the processes of their own that steps need, by their argument.
-var children = map[string]func(context.Context, io.Reader, io.Writer) error{
-	check.CompatChild: func(_ context.Context, in io.Reader, out io.Writer) error {
-		req, err := io.ReadAll(in)
-		if err != nil {
-			return err
-		}
-		answer, err := check.Child(req)
-		if err != nil {
-			return err
-		}
-		_, err = out.Write(answer)
-		return err
-	},
 }
 
 // revision is the commit that the program was built from, as far as it knows.

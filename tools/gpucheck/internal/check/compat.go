@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/sealstone/sealstone/gpu/driver"
@@ -33,8 +35,8 @@ type Compat struct {
 	Failed string `json:"failed,omitempty"`
 }
 
-// CompatChild is the argument that makes the program the child of this step.
-const CompatChild = "cufile-child"
+// compatChild is the argument that makes the program the child of this step.
+const compatChild = "cufile-child"
 
 // compatBytes are read from a file by cuFile.
 const compatBytes = 1 << 20
@@ -55,7 +57,7 @@ func runCompat(ctx context.Context, self []string, req childRequest) (*Compat, e
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self[0], append(self[1:], CompatChild)...)
+	cmd := exec.CommandContext(ctx, self[0], append(slices.Clone(self[1:]), compatChild)...)
 	cmd.Dir, cmd.Stdin, cmd.WaitDelay = req.Dir, bytes.NewReader(in), time.Second
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -70,17 +72,17 @@ func runCompat(ctx context.Context, self []string, req childRequest) (*Compat, e
 	return c, nil
 }
 
-// Child answers a request from stdin. It is the process of its own.
-func Child(req []byte) ([]byte, error) {
+// answerCompat is the child: it reads a request and writes a Compat.
+func answerCompat(in io.Reader, out io.Writer) error {
 	var r childRequest
-	if err := json.Unmarshal(req, &r); err != nil {
-		return nil, err
+	if err := json.NewDecoder(in).Decode(&r); err != nil {
+		return err
 	}
 	c := &Compat{Settings: map[string]string{}}
 	if err := c.try(r); err != nil {
 		c.Failed = err.Error()
 	}
-	return json.Marshal(c)
+	return json.NewEncoder(out).Encode(c)
 }
 
 // settingsAsked are those that decide about the path, by their names in

@@ -17,7 +17,7 @@ type Config struct {
 	// Libraries name libcuda and libcufile; the zero value finds them.
 	Libraries driver.Options
 	// Self is the command that becomes the child of a step: it must end up in
-	// Child, or in canary's. The name of the child is appended.
+	// Child with the arguments that are appended to it.
 	Self []string
 	// Timeout bounds the run; 0 is DefaultTimeout.
 	Timeout time.Duration
@@ -26,6 +26,8 @@ type Config struct {
 	SizesBytes []int64
 	// MeasureFor is how long one figure is measured; 0 is 300 ms.
 	MeasureFor time.Duration
+	// Blocks of 1 MiB make a document of the scenarios; 0 is 64.
+	Blocks int
 	// DirectInVM has the canary try the direct path in a virtual machine,
 	// where it may write to memory that is not its own.
 	DirectInVM bool
@@ -33,6 +35,8 @@ type Config struct {
 	Revision string
 	// Progress is told of each step as it begins.
 	Progress func(step string)
+
+	grace time.Duration // 0 is the constant
 }
 
 func (c Config) withDefaults() Config {
@@ -41,6 +45,12 @@ func (c Config) withDefaults() Config {
 	}
 	if len(c.SizesBytes) == 0 {
 		c.SizesBytes = []int64{1 << 20, 16 << 20, 64 << 20, 256 << 20}
+	}
+	if c.grace == 0 {
+		c.grace = grace
+	}
+	if c.Blocks <= 0 {
+		c.Blocks = 64
 	}
 	if c.MeasureFor <= 0 {
 		c.MeasureFor = 300 * time.Millisecond

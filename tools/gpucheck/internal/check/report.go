@@ -60,6 +60,9 @@ type GPU struct {
 	KernelSpeed    []Speed      `json:"kernel_speed"`
 	Copies         []Speed      `json:"copies"`
 	Verdict        *gpu.Verdict `json:"verdict,omitempty"`
+	// Route is how the scenarios could read: the state of the direct path.
+	Route      string  `json:"route,omitempty"`
+	StoreSpeed []Speed `json:"store_speed"`
 }
 
 // Kernel is the proof of the verify kernel.

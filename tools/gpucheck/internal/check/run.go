@@ -26,7 +26,7 @@ const (
 // else is in the report, which is never nil.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	c = c.withDefaults()
-	r := &runner{config: c, grace: grace, stuck: map[string]string{}, report: &Report{
+	r := &runner{config: c, grace: c.grace, stuck: map[string]string{}, report: &Report{
 		Tool: "gpucheck", Revision: c.Revision, Started: time.Now().UTC(),
 		GPUs: []GPU{}, Scenarios: []Scenario{}, Steps: []Step{},
 		CUDA: Library{State: "absent", Reason: "not tried"}, CuFile: Library{State: "absent", Reason: "not tried"},
@@ -53,6 +53,11 @@ func (r *runner) all(ctx context.Context, dir string) {
 	if d == nil {
 		return
 	}
+	stores, err := makeStores(dir, devices)
+	r.try(ctx, "directories", "", limitLibrary, func(context.Context) (apply, error) { return nil, err })
+	if err != nil {
+		return
+	}
 	r.try(ctx, "libcufile", "", limitLibrary, func(context.Context) (apply, error) {
 		lib, err := describeCuFile(d)
 		return func(p *Report) { p.CuFile = lib }, err
@@ -71,16 +76,14 @@ func (r *runner) all(ctx context.Context, dir string) {
 	}
 	for _, dev := range devices {
 		r.try(ctx, "canary", dev.uuid, limitCanary, func(ctx context.Context) (apply, error) {
-			v, err := askCanary(ctx, r.config, dev.uuid, dir)
+			v, err := askCanary(ctx, r.config, dev.uuid, stores[dev.uuid])
 			return func(p *Report) { p.gpu(dev.uuid).Verdict = v }, err
 		})
 	}
 	for _, dev := range devices {
 		r.device(ctx, dev)
 	}
-	for _, dev := range devices {
-		r.scenarios(ctx, d, dev, dir)
-	}
+	r.scenarios(ctx, d, devices, stores)
 	for _, dev := range devices {
 		r.try(ctx, "close", dev.uuid, limitDevice, func(context.Context) (apply, error) { return nil, dev.close() })
 	}

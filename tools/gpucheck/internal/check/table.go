@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -27,7 +28,7 @@ func (r *Report) Print(w io.Writer) {
 		if !s.Held {
 			verdict = "BROKEN"
 		}
-		fmt.Fprintf(w, "\n%s: %s\n  %s\n", s.Name, verdict, s.Outcome)
+		fmt.Fprintf(w, "\n%s: %s %s\n  %s\n", s.Name, verdict, s.GPU, s.Outcome)
 	}
 	fmt.Fprintf(w, "\n%-22s%-42s%-15s%8s\n", "STEP", "GPU", "STATE", "SECONDS")
 	for _, s := range r.Steps {
@@ -83,11 +84,14 @@ func (g *GPU) print(w io.Writer, line func(name, format string, args ...any)) {
 	if v := g.Verdict; v != nil {
 		line("  direct path", "%s", v)
 	}
-	if len(g.KernelSpeed)+len(g.Copies) == 0 {
+	if g.Route != "" {
+		line("  scenarios by", "%s", g.Route)
+	}
+	if len(g.KernelSpeed)+len(g.Copies)+len(g.StoreSpeed) == 0 {
 		return
 	}
 	fmt.Fprintf(w, "\n  %-28s%9s%12s%12s%9s\n", "", "MiB", "median us", "best us", "GB/s")
-	for _, s := range append(append([]Speed(nil), g.KernelSpeed...), g.Copies...) {
+	for _, s := range slices.Concat(g.KernelSpeed, g.Copies, g.StoreSpeed) {
 		fmt.Fprintf(w, "  %-28s%9.2f%12.1f%12.1f%9.2f\n", s.What, float64(s.Bytes)/(1<<20), s.MedianMicros, s.BestMicros, s.GBs)
 	}
 }

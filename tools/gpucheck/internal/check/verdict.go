@@ -3,13 +3,11 @@ package check
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/sealstone/sealstone/gpu"
 	"github.com/sealstone/sealstone/gpu/canary"
 )
-
-// CanaryChild is the argument that makes the program the child of a canary.
-const CanaryChild = "gpu-canary"
 
 // askCanary has the direct path from dir to a GPU tried. A refusal is a result
 // and makes no step fail.
@@ -18,7 +16,7 @@ func askCanary(ctx context.Context, c Config, uuid, dir string) (*gpu.Verdict, e
 		return nil, errors.New("no program for the child")
 	}
 	o := canary.Options{
-		Program:  append(append([]string(nil), c.Self...), CanaryChild),
+		Program:  append(slices.Clone(c.Self), canary.ChildCommand),
 		CUDAPath: c.Libraries.CUDAPath, CuFilePath: c.Libraries.CuFilePath, Fresh: true,
 	}
 	if c.DirectInVM {
