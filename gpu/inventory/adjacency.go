@@ -92,13 +92,17 @@ func (r *relation) switchSeen(shared, belowA, belowB []Bridge) {
 			return
 		}
 	}
-	if t := shared[0].Port; t != PortUnknown && t != PortRoot {
-		r.reason = fmt.Sprintf("the first bridge %s calls itself %s, not root port", shared[0].Address, t)
-		return
-	}
-	if t := shared[1].Port; t != PortUnknown && t != PortUpstream {
-		r.reason = fmt.Sprintf("bridge %s below the root port calls itself %s, not upstream port", shared[1].Address, t)
-		return
+	for _, role := range []struct {
+		bridge Bridge
+		want   PortType
+	}{
+		{shared[0], PortRoot}, {shared[1], PortUpstream}, {shared[len(shared)-1], PortUpstream},
+		{belowA[0], PortDownstream}, {belowB[0], PortDownstream},
+	} {
+		if t := role.bridge.Port; t != PortUnknown && t != role.want {
+			r.reason = fmt.Sprintf("bridge %s calls itself %s and not %s: that is no switch", role.bridge.Address, t, role.want)
+			return
+		}
 	}
 	r.proven, r.level = true, LevelPXB
 	if len(belowA) == 1 && len(belowB) == 1 {

@@ -62,6 +62,8 @@ func TestRelateProves(t *testing.T) {
 		"down no bridge":        func(x, _ *place) { noBridge(&x.bridges[2]) },
 		"not a root port":       both(0, func(b *Bridge) { b.Port = PortUpstream }),
 		"not an upstream port":  both(1, func(b *Bridge) { b.Port = PortOther }),
+		"not a downstream port": func(_, y *place) { y.bridges[2].Port = PortUpstream },
+		"not a port below":      func(x, _ *place) { x.bridges[2].Port = PortOther },
 		"other root bus":        func(x, _ *place) { x.chain.host = "pci0000:40" },
 		"other root port":       func(x, _ *place) { x.bridges[0].Address = "r2" },
 		"other switch":          func(x, _ *place) { x.bridges[1].Address = "u2" },

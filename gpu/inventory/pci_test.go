@@ -29,16 +29,23 @@ func TestParseAddress(t *testing.T) {
 	}
 }
 
-func FuzzParseAddress(f *testing.F) {
+// FuzzText gives the decoders of text the same input.
+func FuzzText(f *testing.F) {
 	f.Add("00000000:3B:00.0")
 	f.Add("0000:17:1f.7")
+	f.Add(`36 35 98:0 /mnt1 /mnt/a\040b rw,noatime master:1 - ext3 /dev/root rw,errors=continue`)
+	f.Add("sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/nvme/nvme0")
 	f.Fuzz(func(t *testing.T, s string) {
-		a, err := parseAddress(s)
-		if err != nil {
-			return
+		if a, err := parseAddress(s); err == nil {
+			if again, err := parseAddress(string(a)); err != nil || again != a {
+				t.Errorf("%q is %q, which is %q, %v", s, a, again, err)
+			}
 		}
-		if again, err := parseAddress(string(a)); err != nil || again != a {
-			t.Errorf("%q is %q, which is %q, %v", s, a, again, err)
+		if m, err := parseMount(s); err == nil && (m.kind == "" || len(m.options) == 0) {
+			t.Errorf("%q: %+v", s, m)
+		}
+		if c, ok := chainOf(s); ok && (c.host == "" || c.device == "") {
+			t.Errorf("%q: %+v", s, c)
 		}
 	})
 }
@@ -117,17 +124,6 @@ func FuzzConfig(f *testing.F) {
 		}
 		if r := configRedirect(c); r == "" {
 			t.Error("no redirect")
-		}
-	})
-}
-
-func FuzzParseMount(f *testing.F) {
-	f.Add(`36 35 98:0 /mnt1 /mnt/a\040b rw,noatime master:1 - ext3 /dev/root rw,errors=continue`)
-	f.Add(`22 27 0:21 / /proc rw - proc proc rw`)
-	f.Fuzz(func(t *testing.T, line string) {
-		m, err := parseMount(line)
-		if err == nil && (m.kind == "" || len(m.options) == 0) {
-			t.Errorf("%q: %+v", line, m)
 		}
 	})
 }

@@ -69,6 +69,15 @@ func TestGPUProbeDoubles(t *testing.T) {
 	if p := r.Pairs[1]; p.Path != gpuPathHost || p.Direct.State != gpu.VerdictRefused || p.Direct.Name != "stale" {
 		t.Errorf("%+v", p)
 	}
+	// Passed through is one GPU of two, and only an operator lets it be tried.
+	r = probeDoubles(t, dir, "virt=1/1")
+	if a, b := r.Pairs[0], r.Pairs[1]; a.Path != gpuPathCuFile || b.Path != gpuPathHost || b.Direct.Tried || !strings.Contains(b.Direct.Reason, "passthrough") {
+		t.Errorf("%+v", r.Pairs)
+	}
+	r = probeDoubles(t, dir, "virt=1/1", "--gpu-allow", r.Pairs[1].GPU)
+	if r.Pairs[1].Path != gpuPathCuFile {
+		t.Errorf("%+v", r.Pairs[1])
+	}
 	cases := []struct {
 		fault string
 		code  int
