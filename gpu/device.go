@@ -41,7 +41,6 @@ type Device struct {
 	routes          routeTable
 	poisons         atomic.Uint64
 	closing         sync.WaitGroup // files being closed
-	kept            kept
 	closeMu         sync.Mutex
 	closed          bool         // all that can be given back is
 	keptLanding     atomic.Int64 // allocations that could not be deregistered

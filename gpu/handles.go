@@ -186,12 +186,16 @@ func (c *handleCache) shut(h *fileHandle) {
 		if h.err != nil || h.file == nil {
 			return
 		}
-		err := d.fileCall("cuFileHandleDeregister", func() error { return d.files.lib.HandleDeregister(d.context, h.handle) })
-		if err != nil { // it may still be in use: the descriptor stays open
+		// Also on a lost device: a file that is open takes space on the disk.
+		returned, err := d.inTime(func() error { return d.files.lib.HandleDeregister(d.context, h.handle) })
+		if !returned {
+			err = fmt.Errorf("%w: cuFileHandleDeregister within %v", ErrHung, d.o.HangTimeout)
+		}
+		if err != nil {
+			// It may still be in use, so the descriptor stays open; and no more
+			// files are opened that could not be closed.
 			d.keep(h.file)
-			if isHung(err) {
-				c.route.ban(err)
-			}
+			c.route.ban(err)
 			return
 		}
 		_ = h.file.Close() // read only, nothing is lost
@@ -233,16 +237,17 @@ func (c *handleCache) close() error {
 }
 
 // keep holds a descriptor open for the life of the process, since a call that
-// did not return may use it.
+// did not return may use it: not even the collector may close it.
 func (d *Device) keep(f *os.File) {
-	d.kept.mu.Lock()
-	defer d.kept.mu.Unlock()
-	d.kept.files = append(d.kept.files, f)
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	kept.files = append(kept.files, f)
 	d.count.setAside.Add(1)
 }
 
-// kept is what is set aside; the collector must not close it.
-type kept struct {
+// kept is what was set aside in this process, at most Options.SetAsideMax and
+// the files open at that time for each device.
+var kept struct {
 	mu    sync.Mutex
 	files []*os.File
 }

@@ -62,7 +62,9 @@ func (l *landing) register(m landingMemory, sizeBytes int64) error {
 	if isHung(err) || isLost(err) {
 		// It may be registered: freeing it could hang the kernel module.
 		d.keptLanding.Add(1)
-		d.banAll(err)
+		if isHung(err) {
+			d.banAll(err)
+		}
 		return err
 	}
 	if ferr := d.guard("cuMemFree", func() error { return d.c.MemFree(m.allocated) }); ferr != nil {
@@ -82,7 +84,9 @@ func (l *landing) drop(r *region) error {
 	}
 	if err != nil {
 		d.keptLanding.Add(1)
-		d.banAll(err)
+		if !isLost(err) {
+			d.banAll(err)
+		}
 		return fmt.Errorf("%w: %d bytes of landing memory: %w", ErrLeaked, r.sizeBytes, err)
 	}
 	return nil

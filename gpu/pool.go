@@ -16,7 +16,7 @@ import (
 // good, and its region is never let go.
 type pool struct {
 	name        string
-	limitBytes  int64
+	limitBytes  int64 // less what the driver did not take back
 	regionBytes int64 // what is asked of the driver at a time
 	unitBytes   int64 // sizes are rounded up to it
 	waitMax     time.Duration
@@ -82,12 +82,6 @@ func (p *pool) take(ctx context.Context, sizeBytes int64, holder string) (*piece
 	if sizeBytes < 1 {
 		return nil, fmt.Errorf("%w: %d bytes of %s memory", ErrInvalid, sizeBytes, p.name)
 	}
-	if sizeBytes > p.limitBytes || roundUp(sizeBytes, p.unitBytes) > p.limitBytes {
-		p.mu.Lock()
-		p.stats.Refused++
-		p.mu.Unlock()
-		return nil, fmt.Errorf("%w: %d bytes of %s memory, of which there are at most %d", ErrTooLarge, sizeBytes, p.name, p.limitBytes)
-	}
 	return p.await(ctx, p.request(sizeBytes, holder))
 }
 
@@ -98,6 +92,11 @@ func (p *pool) request(sizeBytes int64, holder string) *poolWaiter {
 	defer p.mu.Unlock()
 	if p.closed != nil {
 		w.answer(nil, p.closed)
+		return w
+	}
+	if sizeBytes > p.limitBytes || roundUp(sizeBytes, p.unitBytes) > p.limitBytes {
+		p.stats.Refused++
+		w.answer(nil, fmt.Errorf("%w: %d bytes of %s memory, of which there are at most %d", ErrTooLarge, sizeBytes, p.name, p.limitBytes))
 		return w
 	}
 	p.waiters = append(p.waiters, w)
@@ -132,7 +131,7 @@ func (p *pool) await(ctx context.Context, w *poolWaiter) (*piece, error) {
 	if !p.leave(w) { // the answer came at the same time
 		return w.p, w.err
 	}
-	return nil, fmt.Errorf("%w: %d bytes of %s memory, limit %d: %w", ErrExhausted, w.sizeBytes, p.name, p.limitBytes, why)
+	return nil, fmt.Errorf("%w: %d bytes of %s memory: %w", ErrExhausted, w.sizeBytes, p.name, why)
 }
 
 // leave takes w out of the queue; false says that it was answered meanwhile.

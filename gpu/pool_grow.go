@@ -60,8 +60,13 @@ func (p *pool) growOnce(need int64) (*region, error) {
 	var errs []error
 	for _, r := range idle {
 		if err := p.drop(r); err != nil {
+			// It is still there and never used again, so it counts.
+			p.forgo(r.sizeBytes)
 			errs = append(errs, err)
 		}
+	}
+	if errs != nil {
+		return nil, errors.Join(errs...)
 	}
 	for {
 		r, err := p.grow(want)
@@ -70,10 +75,18 @@ func (p *pool) growOnce(need int64) (*region, error) {
 			return r, nil
 		}
 		if want == need || isLost(err) || isHung(err) {
-			return nil, errors.Join(append(errs, err)...)
+			return nil, err
 		}
 		want = max(need, want/2/p.unitBytes*p.unitBytes)
 	}
+}
+
+// forgo takes memory that the driver did not take back out of the limit.
+func (p *pool) forgo(sizeBytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limitBytes -= sizeBytes
+	p.stats.SetAsideBytes += sizeBytes
 }
 
 // detachIdle takes regions out that nobody uses, as many as stand between the

@@ -341,6 +341,38 @@ func TestPoolMakesRoom(t *testing.T) {
 	}
 }
 
+// TestPoolDropFails: memory that the driver does not take back counts against
+// the limit for good.
+func TestPoolDropFails(t *testing.T) {
+	m := &heapMemory{}
+	p := testPool(m, 16, 4, 1)
+	p.drop = func(r *region) error { return errors.New("not now") }
+	small, err := p.take(t.Context(), 4, "small")
+	if err != nil {
+		t.Fatal(err)
+	}
+	small.give()
+	if _, err := p.take(t.Context(), 16, "large"); !errors.Is(err, ErrExhausted) || !strings.Contains(err.Error(), "not now") {
+		t.Errorf("%v, want what the driver said", err)
+	}
+	p.clock.(*stillClock).advance(growAgain)
+	if _, err := p.take(t.Context(), 13, "large"); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("13 of 12 bytes that are left: %v", err)
+	}
+	rest, err := p.take(t.Context(), 12, "the rest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have int64
+	for _, n := range m.held {
+		have += n
+	}
+	if have != 16 {
+		t.Errorf("%d bytes are held of 16", have)
+	}
+	rest.give()
+}
+
 // TestPoolRace has many owners at once; each finds its bytes as it left them.
 func TestPoolRace(t *testing.T) {
 	m := &heapMemory{}

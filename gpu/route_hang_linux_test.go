@@ -194,3 +194,63 @@ func TestFaultDirectLost(t *testing.T) {
 		})
 	}
 }
+
+// TestFaultDeregisterHangs: who forgets a file does not wait for cuFile, and a
+// file that cannot be closed is the last one that is opened.
+func TestFaultDeregisterHangs(t *testing.T) {
+	tally := faulttest.New(t)
+	f := tally.Try("cuFileHandleDeregister hangs")
+	b := newBench(t, nil)
+	r, x := b.allow(), b.reads(1, false)
+	x.run(r)
+	if x.exact() != 0 {
+		t.Fatal(x.items[0].Err)
+	}
+	b.x.Set("cuFileHandleDeregister", gputest.Fault{Kind: gputest.Hang, Count: 1})
+	r.Forget(x.items[0].File)
+	b.x.WaitHanging(1)
+	f.Fire()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		b.d.closing.Wait()
+	}()
+	b.advanceUntil(closed)
+	if st := b.d.Stats(); st.SetAside != 1 {
+		t.Errorf("%+v", st)
+	}
+	b.mustBeBanned(r)
+	b.closeWithHung(x)
+	f.Survive()
+}
+
+// TestFaultLostDeviceClosesFiles: a device that died gives back the files that
+// it has open, as they take space on the disk.
+func TestFaultLostDeviceClosesFiles(t *testing.T) {
+	tally := faulttest.New(t)
+	f := tally.Try("719 in a copy")
+	b := newBench(t, nil)
+	x := b.reads(1, false)
+	before := b.openFiles()
+	x.run(b.allow())
+	if x.exact() != 0 || b.openFiles() == before {
+		t.Fatalf("%v, %d files open", x.items[0].Err, b.openFiles()-before)
+	}
+	in := b.copies(1, 5000)
+	b.x.Set("cuMemcpyHtoDAsync_v2", gputest.Fault{Kind: gputest.Lost})
+	in.run()
+	if b.x.Fired("cuMemcpyHtoDAsync_v2") > 0 {
+		f.Fire()
+	}
+	if !errors.Is(in.items[0].Err, ErrDeviceLost) {
+		t.Errorf("%v, want ErrDeviceLost", in.items[0].Err)
+	}
+	b.free()
+	if err := b.d.Close(context.Background()); !errors.Is(err, ErrLeaked) {
+		t.Errorf("Close: %v", err)
+	}
+	if n := b.openFiles() - before; n != 0 {
+		t.Errorf("%d files are still open", n)
+	}
+	f.Survive()
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -222,7 +223,6 @@ func TestFilesAreBounded(t *testing.T) {
 	const files, most = 9, 2
 	b := newBench(t, func(o *Options) { o.HandlesMax, o.ReadsMax = most, most })
 	r := b.allow()
-	before := openFiles(t)
 	var all []*directBatch
 	for i := range files {
 		x := &directBatch{b: b, data: random(uint64(i), 4096)}
@@ -230,7 +230,7 @@ func TestFilesAreBounded(t *testing.T) {
 		x.items = []DirectRead{{FD: fd, File: id, LengthBytes: 4096, Checks: checksOf(x.data), Moves: []Move{{0, b.span(4096)}}}}
 		all = append(all, x)
 	}
-	own := openFiles(t) - before // of the test
+	own := b.openFiles()
 	for range 2 {
 		for _, x := range all {
 			b.d.ReadDirect(t.Context(), r, x.items)
@@ -240,15 +240,15 @@ func TestFilesAreBounded(t *testing.T) {
 		}
 	}
 	b.d.closing.Wait()
-	if st := b.d.Stats(); st.HandlesOpen != most || st.HandlesEvicted != 2*files-most || openFiles(t)-before-own != most {
-		t.Errorf("%d files open, %d evicted, %d descriptors", st.HandlesOpen, st.HandlesEvicted, openFiles(t)-before-own)
+	if st := b.d.Stats(); st.HandlesOpen != most || st.HandlesEvicted != 2*files-most || b.openFiles()-own != most {
+		t.Errorf("%d files open, %d evicted, %d descriptors", st.HandlesOpen, st.HandlesEvicted, b.openFiles()-own)
 	}
 	for _, x := range all {
 		r.Forget(x.items[0].File)
 		r.Forget(x.items[0].File)
 	}
 	b.d.closing.Wait()
-	if st := b.d.Stats(); st.HandlesOpen != 0 || openFiles(t)-before-own != 0 {
+	if st := b.d.Stats(); st.HandlesOpen != 0 || b.openFiles()-own != 0 {
 		t.Errorf("%d files open after all were forgotten", st.HandlesOpen)
 	}
 	// Forgotten while it is read: the read ends well, and then it is closed.
@@ -269,12 +269,18 @@ func TestFilesAreBounded(t *testing.T) {
 	b.close()
 }
 
-// openFiles is how many descriptors the process has.
-func openFiles(t *testing.T) int {
-	t.Helper()
-	names, err := os.ReadDir("/proc/self/fd")
+// openFiles is how many descriptors of files in the directory the process has.
+func (b *bench) openFiles() (n int) {
+	b.t.Helper()
+	const dir = "/proc/self/fd"
+	names, err := os.ReadDir(dir)
 	if err != nil {
-		t.Fatal(err)
+		b.t.Fatal(err)
 	}
-	return len(names)
+	for _, e := range names {
+		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && strings.HasPrefix(to, b.dir+"/") {
+			n++
+		}
+	}
+	return n
 }

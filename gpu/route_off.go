@@ -101,11 +101,9 @@ func (r *Route) ban(why error) {
 	}
 }
 
-// banAll bans all routes after a call that hung and that all of them need.
+// banAll bans all routes after a call that hung, or gave nothing back, and that
+// all of them need.
 func (d *Device) banAll(why error) {
-	if !isHung(why) {
-		return
-	}
 	for _, r := range d.routes.list() {
 		r.turnOff(RouteBanned, EventRouteBanned, why)
 	}

@@ -106,3 +106,24 @@ func TestIsAligned(t *testing.T) {
 		}
 	}
 }
+
+// TestAllocOnNode: a node is a wish; one that is not there costs nothing.
+func TestAllocOnNode(t *testing.T) {
+	for _, node := range []int{-1, 0, 1, 63, 64, 1000} {
+		b, err := AllocOnNode(3<<20, node)
+		if err != nil {
+			t.Fatalf("node %d: %v", node, err)
+		}
+		p := b.Bytes()
+		for i := range p {
+			if p[i] != 0 {
+				t.Fatalf("node %d: byte %d is %d", node, i, p[i])
+			}
+		}
+		p[len(p)-1] = 1
+		b.Free()
+	}
+	if _, err := AllocOnNode(0, 0); !errors.Is(err, ErrInvalidSize) {
+		t.Errorf("no bytes: %v", err)
+	}
+}
