@@ -19,6 +19,7 @@ type device struct {
 	k      *kernel.Kernel // nil: not proven
 	stream driver.Stream
 
+	busy   bool // a call that was given up uses the context
 	open   bool // cuFile is
 	counts bool // its counters are on
 
@@ -90,7 +91,12 @@ func findDevice(d *driver.Driver, uuid [16]byte) (driver.DeviceInfo, error) {
 // seen by copies back alone, as package gpu does then too.
 func (t *trial) proveKernel(ctx context.Context) (string, *finding) {
 	k, err := kernel.Load(ctx, t.device.c, t.device.info.UUID)
+	var not *kernel.NotProvenError
 	switch {
+	case errors.As(err, &not) && not.Step == kernel.StepTime:
+		// The proof goes on in the background and uses the context.
+		t.device.busy = true
+		return "", found(nameInterrupted, "prove the verify kernel: %v", err)
 	case err == nil:
 		t.device.k = k
 		return fmt.Sprintf("proven by %d vectors", k.Proof().Vectors), nil

@@ -134,9 +134,9 @@ func (t *trial) end() error {
 		do(d.c.StreamDestroy(d.stream))
 		d.stream = 0
 	}
-	// A context with memory that cuFile holds on to is left to the end of the
-	// process, as the memory is.
-	if d.c != nil && !d.slot.registered && !d.neighbour.registered {
+	// A context with memory that cuFile holds on to, or with a call under way,
+	// is left to the end of the process.
+	if d.c != nil && !d.slot.registered && !d.neighbour.registered && !d.busy {
 		do(d.c.Release())
 		d.c = nil
 	}

@@ -4,6 +4,7 @@ package canary
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -168,6 +169,36 @@ func TestFaultTrial(t *testing.T) {
 			}
 			fault.Survive()
 		})
+	}
+}
+
+// TestTrialEndsInProof: a trial that is told to end while the driver compiles
+// leaves the context to it, and to the end of the process.
+func TestTrialEndsInProof(t *testing.T) {
+	d := gputest.Build(t, gputest.Lenient())
+	d.Configure("cuModuleLoadDataEx=hang")
+	r := requestFor(t, d)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	done := make(chan gpu.Verdict, 1)
+	go func() { done <- newTrial(r, func(message) {}).run(ctx) }()
+	d.WaitHanging(1)
+	cancel(errors.New("told to end"))
+	v := <-done
+	if v.Name != nameInterrupted || !strings.Contains(v.Reason, "told to end") || v.Tried {
+		t.Errorf("%v", v)
+	}
+	if len(d.Leaks()) == 0 {
+		t.Error("the context was given back under the call")
+	}
+	d.Release()
+	// The proof goes on, finds its context, and ends with this call.
+	for end := time.Now().Add(time.Minute); d.Calls("cuModuleUnload") == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%q", d.Leaks())
+		}
+	}
+	if found := d.Violations(); len(found) > 0 {
+		t.Errorf("%q", found)
 	}
 }
 
