@@ -270,3 +270,29 @@ func TestFaultDirectLate(t *testing.T) {
 		f.Survive()
 	}
 }
+
+// TestFaultStaleRepeat: a read that writes nothing is found even if the slot
+// held the very same bytes before, from the last read of the same block.
+func TestFaultStaleRepeat(t *testing.T) {
+	tally := faulttest.New(t)
+	for _, kind := range []gputest.Kind{gputest.Stale, gputest.Half} {
+		f := tally.Try(string(kind) + " read of the block that was read before")
+		b := newBench(t, func(o *Options) { o.LandingBytesMax = roundUp(directBytes, landingUnitBytes) }) // one slot
+		r, x := b.allow(), b.reads(1, false)
+		x.run(r)
+		if x.exact() != 0 {
+			t.Fatal(x.items[0].Err)
+		}
+		x.items[0].Moves = []Move{{0, b.span(1000)}, {4096, b.span(directBytes - 4096)}}
+		b.x.Set("cuFileRead", gputest.Fault{Kind: kind, Count: 1})
+		x.run(r)
+		if b.x.Fired("cuFileRead") > 0 {
+			f.Fire()
+		}
+		if x.exact() != 1 || !errors.Is(x.items[0].Err, ErrMismatch) {
+			t.Errorf("%s: %v", kind, x.items[0].Err)
+		}
+		b.close()
+		f.Survive()
+	}
+}
