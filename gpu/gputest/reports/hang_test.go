@@ -41,8 +41,16 @@ func TestFaultGPUHang(t *testing.T) {
 		go func() { done <- s.get(d, all) }()
 		x.WaitHanging(1)
 		f.Fire()
-		eventually(t, "the others have arrived", func() bool { return d.dev.Stats().Direct.Done == batchBlocks-1 })
-		d.clock.advance(11 * time.Second)
+		// Time passes only when nothing else is under way that it could be held
+		// against, and when the read that hangs is waited for.
+		eventually(t, "the others have arrived", func() bool {
+			return d.dev.Stats().Direct.Done == batchBlocks-1 && d.clock.waiting(hangTimeout) == 1
+		})
+		d.clock.advance(hangTimeout)
+		// It gets a little longer, in case the process stood still; the other
+		// one that waits is the watchdog.
+		eventually(t, "the time is up", func() bool { return d.clock.waiting(hangTimeout/4) == 2 })
+		d.clock.advance(hangTimeout / 4)
 		results, fellBack := <-done, 0
 		for i, r := range results {
 			if all[i].judge(t, d, r); r.Status != engine.StatusOK {

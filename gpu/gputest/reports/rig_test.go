@@ -25,6 +25,9 @@ import (
 	"github.com/sealstone/sealstone/gpu/gputest"
 )
 
+// hangTimeout is how long a call may take by the still clock.
+const hangTimeout = 10 * time.Second
+
 // noKernel keeps the verify kernel from being proven.
 const noKernel = "cuModuleLoadDataEx=218"
 
@@ -33,11 +36,12 @@ const noKernel = "cuModuleLoadDataEx=218"
 type stillClock struct {
 	mu    sync.Mutex
 	now   time.Time
-	waits []stillWait
+	waits map[*stillWait]struct{}
 }
 
 type stillWait struct {
 	at time.Time
+	d  time.Duration
 	c  chan time.Time
 }
 
@@ -50,9 +54,28 @@ func (c *stillClock) Now() time.Time {
 func (c *stillClock) After(d time.Duration) (<-chan time.Time, func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w := stillWait{c.now.Add(d), make(chan time.Time, 1)}
-	c.waits = append(c.waits, w)
-	return w.c, func() {}
+	w := &stillWait{c.now.Add(d), d, make(chan time.Time, 1)}
+	if c.waits == nil {
+		c.waits = map[*stillWait]struct{}{}
+	}
+	c.waits[w] = struct{}{}
+	return w.c, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.waits, w)
+	}
+}
+
+// waiting is how many wait for d now.
+func (c *stillClock) waiting(d time.Duration) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for w := range c.waits {
+		if w.d == d {
+			n++
+		}
+	}
+	return n
 }
 
 // advance lets d pass.
@@ -60,15 +83,12 @@ func (c *stillClock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
-	left := c.waits[:0]
-	for _, w := range c.waits {
-		if w.at.After(c.now) {
-			left = append(left, w)
-			continue
+	for w := range c.waits {
+		if !w.at.After(c.now) {
+			w.c <- c.now
+			delete(c.waits, w)
 		}
-		w.c <- c.now
 	}
-	c.waits = left
 }
 
 // storeRig is a store in a directory, and one space of blocks of two planes.
@@ -154,7 +174,8 @@ func openDevice(t *testing.T, x *gputest.Doubles, ordinal int, change func(*gpu.
 	d := &deviceRig{t: t, x: x, clock: &stillClock{now: time.Unix(1_700_000_000, 0)}}
 	dr := x.Open(t)
 	o := gpu.Options{
-		PinnedBytesMax: 32 << 20, PinnedChunkBytes: 4 << 20, StagingBytesMax: 8 << 20, LandingBytesMax: 4 << 20, Clock: d.clock,
+		PinnedBytesMax: 32 << 20, PinnedChunkBytes: 4 << 20, StagingBytesMax: 8 << 20, LandingBytesMax: 4 << 20,
+		HangTimeout: hangTimeout, Clock: d.clock,
 	}
 	if change != nil {
 		change(&o)
