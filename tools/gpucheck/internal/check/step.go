@@ -98,19 +98,24 @@ func (r *runner) bounded(ctx context.Context, name, gpu string, limit time.Durat
 	}()
 	select {
 	case o := <-done:
-		return o.put, o.err
+		return o.put, late(ctx, o.err)
 	case <-ctx.Done():
 	}
 	select {
 	case o := <-done:
-		if o.err == nil {
-			return o.put, nil
-		}
-		return o.put, fmt.Errorf("%w (%w)", o.err, context.Cause(ctx))
+		return o.put, late(ctx, o.err)
 	case <-time.After(r.grace):
 		r.stuck[gpu] = name
 		return nil, fmt.Errorf("%w: a call did not return", context.Cause(ctx))
 	}
+}
+
+// late adds to the error of a step why it was ended, if it was.
+func late(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", err, context.Cause(ctx))
 }
 
 // broken counts the steps that ended so.
