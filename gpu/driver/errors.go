@@ -123,10 +123,7 @@ func cuFileError(call string, code, cuda int) error {
 		code = -code
 	}
 	switch {
-	case code == 0 && cuda == 0:
-		return nil
-	case code == 0:
-		// cu_err is undefined beside success: the guide says to look at err only.
+	case code == 0: // cu_err means nothing beside success
 		return nil
 	case code < cuFileBase:
 		return systemError(call, syscall.Errno(code))

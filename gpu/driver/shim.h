@@ -38,7 +38,6 @@ typedef struct {
 	X(cuDeviceTotalMem_v2, int, (size_t *, int)) \
 	X(cuDevicePrimaryCtxRetain, int, (void **, int)) \
 	X(cuDevicePrimaryCtxRelease_v2, int, (int)) \
-	X(cuCtxGetCurrent, int, (void **)) \
 	X(cuCtxPushCurrent_v2, int, (void *)) \
 	X(cuCtxPopCurrent_v2, int, (void **)) \
 	X(cuMemAlloc_v2, int, (ss_devptr *, size_t)) \
@@ -132,7 +131,6 @@ ss_result ss_device_attribute(const ss_cuda *t, int dev, int attribute);
 ss_result ss_device_memory(const ss_cuda *t, int dev);
 ss_result ss_retain(const ss_cuda *t, int dev);
 ss_result ss_release(const ss_cuda *t, int dev);
-ss_result ss_current(const ss_cuda *t);
 
 /* Within a context: push, operate, pop. */
 ss_result ss_mem_alloc(const ss_cuda *t, uintptr_t ctx, size_t n);

@@ -58,7 +58,6 @@ ss_result ss_device_bus(const ss_cuda *t, int dev, char *buf, int n) { PLAIN(cuD
 ss_result ss_device_memory(const ss_cuda *t, int dev) { size_t n = 0; PLAIN(cuDeviceTotalMem_v2, &n, dev); r.value = n; return r; }
 ss_result ss_retain(const ss_cuda *t, int dev) { void *c = NULL; PLAIN(cuDevicePrimaryCtxRetain, &c, dev); r.value = (uintptr_t)c; return r; }
 ss_result ss_release(const ss_cuda *t, int dev) { PLAIN(cuDevicePrimaryCtxRelease_v2, dev); return r; }
-ss_result ss_current(const ss_cuda *t) { void *c = NULL; PLAIN(cuCtxGetCurrent, &c); r.value = (uintptr_t)c; return r; }
 
 ss_result ss_device_attribute(const ss_cuda *t, int dev, int attribute) {
 	int v = 0;

@@ -46,7 +46,8 @@
 //
 // The doubles record what no caller may do: pinned memory that is written, or
 // unmapped, before the copy from it has run; copies from memory that is not
-// pinned; work on freed memory; freeing what is in use or registered; a read by
+// pinned; work of two streams on the same memory that no event orders; work on
+// freed memory; freeing what is in use or registered; a read by
 // cuFile into memory that a stream works on; any touch of memory after its
 // operation had completed ([Doubles.Guard]); contexts left pushed. A test with
 // one fails when it ends. What is outstanding is [Doubles.Leaks].

@@ -6,6 +6,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sealstone/sealstone/gpu/driver"
 )
 
 // TestViolations breaks each rule once: the doubles must see it, or no test that
@@ -90,6 +92,14 @@ func TestViolations(t *testing.T) {
 			r.must(err)
 			r.d.Release()
 		}, "it is ordered with none"},
+		{"two streams without an event", func(r *rig) {
+			s2, err := r.c.StreamCreate()
+			r.must(err)
+			r.hold()
+			r.must(r.c.CopyHtoDAsync(r.a, r.pinned(), rigBytes, r.s))
+			r.must(r.c.CopyDtoDAsync(r.b+8192, r.a+4096, 1, s2))
+			r.d.Release()
+		}, "no event orders the two"},
 		{"freed while registered", func(r *rig) {
 			r.file(rigBytes)
 			r.must(r.c.MemFree(r.a))
@@ -218,6 +228,33 @@ func TestOrder(t *testing.T) {
 	}
 	r.must(r.c.EventDestroy(e))
 	r.must(r.c.StreamDestroy(s2))
+	r.free()
+	r.d.Check(t)
+}
+
+// TestOrderThroughThird: an event orders two streams through a third as well.
+func TestOrderThroughThird(t *testing.T) {
+	r := newRig(t)
+	streams := []driver.Stream{r.s}
+	for range 2 {
+		s, err := r.c.StreamCreate()
+		r.must(err)
+		streams = append(streams, s)
+	}
+	e, err := r.c.EventCreate()
+	r.must(err)
+	r.hold()
+	r.must(r.c.CopyHtoDAsync(r.a, r.pinned(), rigBytes, r.s))
+	for i := range 2 {
+		r.must(r.c.EventRecord(e, streams[i]))
+		r.must(r.c.StreamWaitEvent(streams[i+1], e))
+	}
+	r.must(r.c.CopyDtoDAsync(r.b, r.a, rigBytes, streams[2]))
+	r.d.Release()
+	r.must(r.c.StreamSynchronize(streams[2]))
+	r.must(r.c.EventDestroy(e))
+	r.must(r.c.StreamDestroy(streams[1]))
+	r.must(r.c.StreamDestroy(streams[2]))
 	r.free()
 	r.d.Check(t)
 }

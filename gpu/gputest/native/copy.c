@@ -74,6 +74,7 @@ static int put(struct context *ctx, struct op want, void *stream) {
 			core_violation("%s: host memory at %p is not pinned: the copy would not be asynchronous", name_of(&want), mem);
 			if (!memory_mapped(mem, want.n)) code = INVALID_VALUE;
 		}
+		if (!code) stream_races(s, &want, name_of(&want));
 		if (!code && core_being_read(want.dst, want.n)) core_violation("%s: writes where cuFileRead is writing", name_of(&want));
 		if (!code && mem) want.snapshot = snapshot_of(mem, want.n);
 	}

@@ -182,6 +182,7 @@ struct stream *stream_of(struct context *ctx, void *handle);
 void stream_drop(struct context *ctx);
 bool stream_uses(const char *mem, size_t n);
 void stream_cancel(const char *mem, size_t n);
+void stream_races(struct stream *s, struct op *mine, const char *who);
 bool stream_idle(void);
 void stream_leaks(void (*add)(const char *format, ...));
 void stream_close(void);

@@ -131,6 +131,31 @@ void stream_cancel(const char *mem, size_t n) {
 			if (op_uses(op, mem, n)) op->work = W_NOTHING;
 }
 
+/* Says whether what is put into s now runs after the seq-th work of other. */
+static bool after(struct stream *s, struct stream *other, uint64_t seq, int depth) {
+	if (s == other || other->completed >= seq) return true;
+	if (!depth) return false;
+	for (struct op *op = s->head; op; op = op->next)
+		if (op->work == W_WAIT && ((op->other == other && op->other_seq >= seq) || after(op->other, other, seq, depth - 1))) return true;
+	return false;
+}
+
+/* Looks for work of other streams that touches the same memory, with one of the
+ * two writing, and that no event orders with this. Kernels name their memory
+ * only when they run, and are not looked at. */
+void stream_races(struct stream *s, struct op *mine, const char *who) {
+	for (struct stream *other = streams; other; other = other->next) {
+		uint64_t seq = other->completed;
+		for (struct op *op = other->head; other != s && op; op = op->next) {
+			seq++;
+			bool clash = overlaps(mine->dst, mine->n, op->dst, op->n) || overlaps(mine->dst, mine->n, op->src, op->n) || overlaps(mine->src, mine->n, op->dst, op->n);
+			if (!clash || after(s, other, seq, 4)) continue;
+			core_violation("%s: another stream works on the same memory, and no event orders the two", who);
+			return;
+		}
+	}
+}
+
 bool stream_idle(void) {
 	for (struct stream *s = streams; s; s = s->next)
 		if (s->head) return false;
