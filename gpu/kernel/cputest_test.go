@@ -3,7 +3,6 @@ package kernel
 import (
 	"bufio"
 	"encoding/binary"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -227,7 +226,7 @@ func seedOf(t *testing.T) uint64 {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(fmt.Sprintf("SEALSTONE_SEED=%d replays it", seed))
+			t.Logf("SEALSTONE_SEED=%d replays it", seed)
 		}
 	})
 	return seed
