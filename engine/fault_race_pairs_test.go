@@ -223,6 +223,25 @@ func (a *arena) stats(int) {
 	a.s.Health()
 }
 
+// compact gives back what is dead, and loses nothing that is not.
+func (a *arena) compact(int) {
+	_, err := a.s.Compact(context.Background(), CompactOptions{TargetShare: 1})
+	if err != nil && !(errors.Is(err, ErrClosed) && a.shut.Load()) {
+		a.t.Errorf("compact: %v", err)
+	}
+}
+
+// scrubAll reads everything: nothing is bad here, whatever goes on meanwhile.
+func (a *arena) scrubAll(int) {
+	r, err := a.s.ScrubNow(context.Background(), ScrubOptions{BytesPerSecond: 1 << 40})
+	if err != nil && !(errors.Is(err, ErrClosed) && a.shut.Load()) {
+		a.t.Errorf("scrub: %v", err)
+	}
+	if r.Bad+r.Damaged+r.Unreadable+r.Transient > 0 {
+		a.t.Errorf("scrub finds %+v", r)
+	}
+}
+
 func (a *arena) shutDown(int) {
 	a.shut.Store(true)
 	if err := a.s.Close(context.Background()); err != nil {
@@ -249,6 +268,8 @@ var arenaCalls = []arenaCall{
 	{"put", func(a *arena) func(int) { return a.put }},
 	{"drop", func(a *arena) func(int) { return a.drop }},
 	{"evict", func(a *arena) func(int) { return a.evict }},
+	{"compact", func(a *arena) func(int) { return a.compact }},
+	{"scrub", func(a *arena) func(int) { return a.scrubAll }},
 	{"quarantine", func(a *arena) func(int) { return a.quarantine }},
 	{"bump", func(a *arena) func(int) { return a.bump }},
 	{"flush", func(a *arena) func(int) { return a.flush }},
