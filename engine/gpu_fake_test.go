@@ -151,7 +151,7 @@ func (g *fakeGPU) copyIn(ctx context.Context, items []gpu.CopyIn) {
 	}
 }
 
-// deliver compares and moves, as the staging and landing memory do.
+// deliver compares and moves, as the memory of a Device does.
 func (g *fakeGPU) deliver(src []byte, checks []gpu.Check, moves []gpu.Move) error {
 	for _, c := range checks {
 		if sums.Chunk(src[c.OffsetBytes:][:c.LengthBytes]) != c.Sum {

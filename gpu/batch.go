@@ -15,12 +15,13 @@ const (
 )
 
 // batch takes the blocks of one call to the lanes in groups. Each group has one
-// piece of staging memory, taken while the group holds nothing else, so that
+// piece of device memory, taken while the group holds nothing else, so that
 // two callers never wait for each other.
 type batch struct {
 	d    *Device
 	ctx  context.Context
 	run  func(*lane, *job)
+	from *pool // staging, or for direct reads inspection memory
 	next []*work
 	size int64
 	pins []*Pinned
@@ -31,7 +32,7 @@ type batch struct {
 // its host memory lies in, of which a use has begun.
 func (b *batch) add(w *work, pin *Pinned) {
 	n := roundUp(w.length, stagingUnitBytes)
-	if len(b.next) > 0 && (b.size+n > min(groupBytes, b.d.o.StagingBytesMax) || len(b.next) == groupWorks) {
+	if len(b.next) > 0 && (b.size+n > min(groupBytes, b.from.limitBytes) || len(b.next) == groupWorks) {
 		b.flush()
 	}
 	b.next = append(b.next, w)
@@ -63,11 +64,11 @@ func (b *batch) start(j *job, size int64) error {
 	if err := b.ctx.Err(); err != nil {
 		return context.Cause(b.ctx)
 	}
-	pc, err := b.d.staging.take(b.ctx, size, "a group of copies")
+	pc, err := b.from.take(b.ctx, size, "a group of copies")
 	if err != nil {
 		return err
 	}
-	j.staging = pc
+	j.memory = pc
 	at := driver.DevicePtr(pc.address())
 	for _, w := range j.works {
 		w.device = at

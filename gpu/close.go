@@ -32,7 +32,7 @@ func (d *Device) Close(ctx context.Context) error {
 	close(d.stopCh)
 	d.stopped.Wait()
 	lost := d.lostErr()
-	errs = append(errs, d.pinned.close(lost != nil), d.staging.close(lost != nil), d.landing.pool.close(lost != nil))
+	errs = append(errs, d.pinned.close(lost != nil), d.staging.close(lost != nil), d.inspection.close(lost != nil), d.landing.pool.close(lost != nil))
 	if lost != nil || hung {
 		return errors.Join(append(errs, fmt.Errorf("%w: the context and the memory of %s: %w", ErrLeaked, d.uuid, lost))...)
 	}

@@ -29,7 +29,7 @@ func (d *Device) CopyIn(ctx context.Context, items []CopyIn) {
 		return
 	}
 	defer d.gate.leave()
-	b := &batch{d: d, ctx: ctx, run: runCopyIn}
+	b := &batch{d: d, ctx: ctx, run: runCopyIn, from: d.staging}
 	for i := range items {
 		it := &items[i]
 		it.Err, it.Verified = nil, false

@@ -25,7 +25,7 @@ func (d *Device) CopyOut(ctx context.Context, items []CopyOut) {
 		return
 	}
 	defer d.gate.leave()
-	b := &batch{d: d, ctx: ctx, run: runCopyOut}
+	b := &batch{d: d, ctx: ctx, run: runCopyOut, from: d.staging}
 	for i := range items {
 		it := &items[i]
 		it.Err, it.Sums, it.SumsOnDevice = nil, nil, false

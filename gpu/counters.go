@@ -63,7 +63,7 @@ func (d *Device) Stats() Stats {
 	c := &d.count
 	return Stats{
 		HostIn: c.hostIn.snapshot(), HostOut: c.hostOut.snapshot(), Direct: c.direct.snapshot(),
-		Pinned: d.pinned.snapshot(), Staging: d.staging.snapshot(), Landing: d.landing.pool.snapshot(),
+		Pinned: d.pinned.snapshot(), Staging: d.staging.snapshot(), Inspection: d.inspection.snapshot(), Landing: d.landing.pool.snapshot(),
 		Copies: c.copies.Load(), CopiedBytes: c.copiedBytes.Load(), KernelRuns: c.kernelRuns.Load(), Flushes: c.flushes.Load(),
 		KernelFaults: c.kernelFaults.Load(),
 		Reads:        c.reads.Load(), ReadErrors: c.readErrors.Load(), ReadsShort: c.readsShort.Load(), ReadsHung: c.readsHung.Load(),

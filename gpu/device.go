@@ -15,7 +15,7 @@ import (
 	"github.com/sealstone/sealstone/gpu/driver"
 )
 
-// Device is one GPU of this process: its pinned, staging and landing memory,
+// Device is one GPU of this process: its pinned memory, its memory of the device,
 // its streams, and the routes by which files are read straight into it. Its
 // methods may be called from any goroutine.
 //
@@ -30,20 +30,22 @@ type Device struct {
 	uuid    string
 	sums    *deviceSums
 
-	pinned, staging *pool
-	landing         *landing
-	buffers         pinnedSet
-	jobs            chan *job
-	lanes           []*lane
-	reads           chan struct{} // a token for each direct read under way
-	gate            gate
-	count           counters
-	routes          routeTable
-	poisons         atomic.Uint64
-	closing         sync.WaitGroup // files being closed
-	closeMu         sync.Mutex
-	closed          bool         // all that can be given back is
-	keptLanding     atomic.Int64 // allocations that could not be deregistered
+	pinned      *pool
+	staging     *pool // bytes that were verified, on their way in, and the caller's, on their way out
+	inspection  *pool // bytes that landed, until they are verified
+	landing     *landing
+	buffers     pinnedSet
+	jobs        chan *job
+	lanes       []*lane
+	reads       chan struct{} // a token for each direct read under way
+	gate        gate
+	count       counters
+	routes      routeTable
+	poisons     atomic.Uint64
+	closing     sync.WaitGroup // files being closed
+	closeMu     sync.Mutex
+	closed      bool         // all that can be given back is
+	keptLanding atomic.Int64 // allocations that could not be deregistered
 
 	lost    atomic.Pointer[error]
 	lostCh  chan struct{}
@@ -94,6 +96,8 @@ func newDevice(c cuda, info driver.DeviceInfo, o Options) *Device {
 		waitMax: o.HangTimeout, clock: o.Clock, grow: pm.grow, drop: pm.drop}).init()
 	dm := deviceMemory{c: c, do: d.guard}
 	d.staging = (&pool{name: "staging", limitBytes: o.StagingBytesMax, regionBytes: min(stagingRegionBytes, o.StagingBytesMax), unitBytes: stagingUnitBytes,
+		waitMax: o.HangTimeout, clock: o.Clock, grow: dm.grow, drop: dm.drop}).init()
+	d.inspection = (&pool{name: "inspection", limitBytes: o.LandingBytesMax, regionBytes: min(stagingRegionBytes, o.LandingBytesMax), unitBytes: stagingUnitBytes,
 		waitMax: o.HangTimeout, clock: o.Clock, grow: dm.grow, drop: dm.drop}).init()
 	d.landing = newLanding(d)
 	return d

@@ -7,13 +7,14 @@ import (
 )
 
 const (
-	// stagingUnitBytes is what blocks in staging are aligned to.
+	// stagingUnitBytes is what blocks in staging and inspection memory are
+	// aligned to.
 	stagingUnitBytes = 4 << 10
-	// stagingRegionBytes is what staging memory is allocated in.
+	// stagingRegionBytes is what both are allocated in.
 	stagingRegionBytes = 16 << 20
 )
 
-// deviceMemory makes and lets go of the regions of staging memory. Nothing but
+// deviceMemory makes and lets go of the regions of staging and inspection memory. Nothing but
 // the GPU itself writes there.
 type deviceMemory struct {
 	c  cuda
@@ -25,14 +26,14 @@ func (m deviceMemory) grow(sizeBytes int64) (*region, error) {
 	// for the answer.
 	answer := new(driver.DevicePtr)
 	if err := m.do("cuMemAlloc", func() (err error) { *answer, err = m.c.MemAlloc(sizeBytes); return err }); err != nil {
-		return nil, fmt.Errorf("%d bytes of staging memory: %w", sizeBytes, err)
+		return nil, fmt.Errorf("%d bytes of device memory: %w", sizeBytes, err)
 	}
 	return &region{base: uint64(*answer), sizeBytes: sizeBytes}, nil
 }
 
 func (m deviceMemory) drop(r *region) error {
 	if err := m.do("cuMemFree", func() error { return m.c.MemFree(driver.DevicePtr(r.base)) }); err != nil {
-		return fmt.Errorf("%w: %d bytes of staging memory: %w", ErrLeaked, r.sizeBytes, err)
+		return fmt.Errorf("%w: %d bytes of device memory: %w", ErrLeaked, r.sizeBytes, err)
 	}
 	return nil
 }

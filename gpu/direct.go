@@ -15,7 +15,8 @@ const directAlignBytes = 4 << 10
 
 // ReadDirect reads from files into the device by cuFile, without a copy in host
 // memory. Each read lands in memory of its own that was overwritten before, is
-// copied to staging, verified there against Checks, and only then copied to
+// copied to memory where nothing else writes, verified there against Checks, and
+// only then copied to
 // its destinations and waited for. Each has its own answer in Err; on any error
 // the same bytes may be had through the host, and the destinations are as they
 // were, but where it is ErrDeviceLost.
@@ -198,10 +199,10 @@ func (d *Device) poison(ctx context.Context, slot *piece) error {
 	return j.works[0].err
 }
 
-// takeIn copies the bytes that have landed to staging, verifies them there and
-// delivers them.
+// takeIn copies the bytes that have landed to inspection memory, verifies them there
+// and delivers them. Staging never holds them: it is for verified bytes.
 func (d *Device) takeIn(ctx context.Context, it DirectRead, landed driver.DevicePtr) error {
-	b := &batch{d: d, ctx: ctx, run: runTakeIn}
+	b := &batch{d: d, ctx: ctx, run: runTakeIn, from: d.inspection}
 	b.add(&work{length: it.LengthBytes, landed: landed, checks: it.Checks, moves: it.Moves}, nil)
 	var err error
 	b.wait(func(_ *work, werr error) { err = errors.Join(err, werr) })

@@ -6,13 +6,13 @@
 //     were read and verified, to staging memory in the device and from there to
 //     their destination ([Device.CopyIn]);
 //   - straight from a file, by cuFile ([Device.ReadDirect]): into landing
-//     memory, from there to staging, where they are verified on the device, and
-//     on to their destination. This path is used only for a directory that a
+//     memory, from there to inspection memory, where no DMA reaches and they
+//     are verified, and on to their destination. This path is used only for a directory that a
 //     canary has passed on ([Device.AllowDirect], package gpu/canary), and is
 //     turned off when it gives wrong bytes, errors, or no answer.
 //
-// No byte leaves staging for a caller's memory that was not verified, in host
-// memory or on the device. [Device.CopyOut] takes blocks the other way.
+// Staging holds verified bytes only, and no byte reaches a caller's memory that
+// was not verified, in host memory or on the device. [Device.CopyOut] takes blocks the other way.
 //
 // Calls of a driver cannot be cancelled. One that does not return within
 // [Options].HangTimeout is given up: its caller gets an answer, and the memory,

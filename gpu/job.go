@@ -14,9 +14,9 @@ type job struct {
 	ctx   context.Context
 	run   func(l *lane, j *job)
 	works []*work
-	// staging and pins are in use until the job ends.
-	staging *piece
-	pins    []*Pinned
+	// memory and pins are in use until the job ends.
+	memory *piece
+	pins   []*Pinned
 	// unsure says that something may still be under way: then the memory of
 	// the job is set aside.
 	unsure bool
@@ -61,8 +61,8 @@ func (j *job) finish() {
 	if j.unsure {
 		j.setAside()
 	} else {
-		if j.staging != nil {
-			j.staging.give()
+		if j.memory != nil {
+			j.memory.give()
 		}
 		for _, b := range j.pins {
 			b.unuse(false)
@@ -74,8 +74,8 @@ func (j *job) finish() {
 // setAside keeps the memory of the job for good, since something may still
 // touch it.
 func (j *job) setAside() {
-	if j.staging != nil {
-		j.staging.setAside("copies that did not end")
+	if j.memory != nil {
+		j.memory.setAside("copies that did not end")
 	}
 	for _, b := range j.pins {
 		b.unuse(true)

@@ -11,8 +11,8 @@ import (
 const landingUnitBytes = 64 << 10
 
 // landing is the device memory that cuFile reads into, and nothing else does:
-// bytes there are never handed on, but copied to staging, where no DMA of a
-// storage device reaches, and verified there. So a write that comes late, or
+// bytes there are never handed on, but copied to inspection memory, where no DMA
+// of a storage device reaches, and verified there. So a write that comes late, or
 // meant for a neighbour, cannot hit bytes that were found good.
 type landing struct {
 	pool *pool

@@ -53,6 +53,7 @@ func (d *Device) lose(why error) error {
 	close(d.lostCh)
 	d.pinned.stop(err)
 	d.staging.stop(err)
+	d.inspection.stop(err)
 	d.landing.pool.stop(err)
 	d.event(EventDeviceLost, "", err.Error())
 	return err

@@ -16,7 +16,8 @@ type Options struct {
 	StagingBytesMax int64
 	// LandingBytesMax bounds the device memory that cuFile reads into
 	// (64 MiB), and so the largest direct read. It is registered with the
-	// file system's driver and takes as much of the GPU's BAR.
+	// file system's driver and takes as much of the GPU's BAR. As much again,
+	// not registered, is where what landed is verified.
 	LandingBytesMax int64
 	// Streams is how many groups of copies run at once (4), each on a CUDA
 	// stream and a goroutine of its own.

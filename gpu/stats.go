@@ -34,8 +34,8 @@ type PoolStats struct {
 
 // Stats are the counters of a Device since it was opened.
 type Stats struct {
-	HostIn, HostOut, Direct  PathStats
-	Pinned, Staging, Landing PoolStats
+	HostIn, HostOut, Direct              PathStats
+	Pinned, Staging, Landing, Inspection PoolStats
 	// Copies and KernelRuns were enqueued, Flushes waited for.
 	Copies, CopiedBytes, KernelRuns, Flushes int64
 	// KernelFaults are answers of the kernel that cannot be.

@@ -8,7 +8,7 @@ import (
 	"github.com/sealstone/sealstone/internal/sums"
 )
 
-// verify compares the checks of the blocks in staging that have no error yet
+// verify compares the checks of the blocks in device memory that have no error yet
 // with what is there, by the kernel or, without it, by the processor. What does
 // not match gets ErrMismatch. The error is of the lane as a whole: then nothing
 // is known.
@@ -46,7 +46,7 @@ func (l *lane) verify(works []*work) error {
 	return nil
 }
 
-// sumWanted is a run of bytes in staging whose sum is to be taken.
+// sumWanted is a run of bytes in device memory whose sum is to be taken.
 type sumWanted struct {
 	at          driver.DevicePtr
 	lengthBytes int64
