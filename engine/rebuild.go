@@ -399,6 +399,9 @@ func (b *rebuilder) bind(u *index.Batch, k index.KeyEntry) error {
 	if err != nil {
 		return err
 	}
+	if ok && old.Home().Address == k.Home().Address {
+		return nil // listed twice: it must not be buried for itself
+	}
 	if ok {
 		b.left.Superseded++ // one of the two
 		if k.Seq < old.Seq || k.Seq == old.Seq && (k.IsAlias() && !old.IsAlias() || k.Home().Address.Less(old.Home().Address)) {
