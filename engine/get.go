@@ -28,10 +28,7 @@ func (n *Namespace) Get(ctx context.Context, blocks []GetBlock, o GetOptions) []
 	for i := range out {
 		r := &out[i]
 		if r.Status == statusNone {
-			st := statusOfRun(err)
-			if st == StatusShed {
-				st = StatusMiss
-			}
+			st := statusOfGet(err)
 			r.Status, r.Err = st, &BlockError{Status: st, Hash: blocks[i].Hash, Offset: -1, Err: err}
 		}
 		n.s.count.get(r.Status)

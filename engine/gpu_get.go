@@ -38,10 +38,7 @@ func (n *Namespace) getToDevice(ctx context.Context, dev device, blocks []Device
 	for i := range out {
 		r := &out[i]
 		if r.Status == statusNone {
-			st := statusOfRun(err)
-			if st == StatusShed {
-				st = StatusMiss
-			}
+			st := statusOfGet(err)
 			r.Status, r.Err = st, &BlockError{Status: st, Hash: blocks[i].Hash, Offset: -1, Err: err}
 		}
 		n.s.count.get(r.Status)

@@ -30,15 +30,3 @@ func appendDestinations(all []destination, i int, parts []DevicePart) []destinat
 	}
 	return all
 }
-
-// joinSpans returns the spans of all parts, one after the other.
-func joinSpans(parts []DevicePart) (all []gpu.Span) {
-	for _, p := range parts {
-		for _, s := range p.Spans {
-			if s.LengthBytes > 0 {
-				all = append(all, s)
-			}
-		}
-	}
-	return all
-}

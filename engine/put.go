@@ -47,6 +47,14 @@ func statusOfRun(err error) Status {
 	return StatusIOError
 }
 
+// statusOfGet is statusOfRun for a read: what was not tried is a miss.
+func statusOfGet(err error) Status {
+	if st := statusOfRun(err); st != StatusShed {
+		return st
+	}
+	return StatusMiss
+}
+
 // inflightPut marks a key whose put is under way; done is closed at its end.
 type inflightPut struct {
 	done chan struct{}
