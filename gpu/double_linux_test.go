@@ -38,7 +38,7 @@ func newBench(t *testing.T, change func(*Options), specs ...string) *bench {
 		b.x.Configure(s)
 	}
 	o := Options{PinnedBytesMax: 16 << 20, PinnedChunkBytes: 1 << 20, StagingBytesMax: 8 << 20, LandingBytesMax: 2 << 20,
-		Clock: b.clock, Events: b.events.add}
+		Clock: b.clock, Events: b.events.add, CuFileLogDir: t.TempDir()}
 	if change != nil {
 		change(&o)
 	}

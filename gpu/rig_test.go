@@ -55,7 +55,7 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 	t.Helper()
 	r := &rig{t: t, g: newFakeGPU(t), clock: newStillClock(), caller: map[driver.DevicePtr]bool{}}
 	o := Options{PinnedBytesMax: 4 << 20, PinnedChunkBytes: 256 << 10, StagingBytesMax: 2 << 20, LandingBytesMax: 1 << 20,
-		Clock: r.clock, Events: r.events.add}
+		Clock: r.clock, Events: r.events.add, CuFileLogDir: t.TempDir()}
 	if change != nil {
 		change(&o)
 	}

@@ -108,7 +108,7 @@ func (b *bench) mustBeBanned(r *Route) {
 // mustStayBanned opens the GPU anew in the same process.
 func (b *bench) mustStayBanned(x *directBatch) {
 	b.t.Helper()
-	d, err := OpenDevice(b.x.Open(b.t), 0, Options{Clock: b.clock})
+	d, err := OpenDevice(b.x.Open(b.t), 0, Options{Clock: b.clock, CuFileLogDir: b.t.TempDir()})
 	if err != nil {
 		b.t.Fatal(err)
 	}

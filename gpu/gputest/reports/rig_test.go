@@ -175,7 +175,7 @@ func openDevice(t *testing.T, x *gputest.Doubles, ordinal int, change func(*gpu.
 	dr := x.Open(t)
 	o := gpu.Options{
 		PinnedBytesMax: 32 << 20, PinnedChunkBytes: 4 << 20, StagingBytesMax: 8 << 20, LandingBytesMax: 4 << 20,
-		HangTimeout: hangTimeout, Clock: d.clock,
+		HangTimeout: hangTimeout, Clock: d.clock, CuFileLogDir: t.TempDir(),
 	}
 	if change != nil {
 		change(&o)
