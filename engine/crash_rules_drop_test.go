@@ -255,6 +255,8 @@ var dropRules = []protocolRule{
 		r.open() // finishes the drop, and gives the segment a footer without it
 		r.hook.set(nil)
 		r.absent(0)
+		mu.Lock() // the index may still be about an operation of its own
+		defer mu.Unlock()
 		for i, w := range wrecks {
 			wantNoDamage(r.t, w, fmt.Sprintf("power cut %d of %d in Open", i, len(wrecks)))
 		}
