@@ -32,7 +32,7 @@ type batch struct {
 // its host memory lies in, of which a use has begun.
 func (b *batch) add(w *work, pin *Pinned) {
 	n := roundUp(w.length, stagingUnitBytes)
-	if len(b.next) > 0 && (b.size+n > min(groupBytes, b.from.limitBytes) || len(b.next) == groupWorks) {
+	if len(b.next) > 0 && (b.size+n > min(groupBytes, b.from.limit()) || len(b.next) == groupWorks) {
 		b.flush()
 	}
 	b.next = append(b.next, w)

@@ -9,7 +9,7 @@ type Options struct {
 	// is also the largest buffer that can be had.
 	PinnedBytesMax int64
 	// PinnedChunkBytes is what is mapped and registered at a time (4 MiB).
-	// Registering costs about a millisecond, so it is done rarely.
+	// Registering is slow next to a copy, so it is done rarely.
 	PinnedChunkBytes int64
 	// StagingBytesMax bounds the device memory that blocks pass through on
 	// their way from and to the host (64 MiB). It is also the largest block.

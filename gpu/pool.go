@@ -77,6 +77,13 @@ func (p *pool) init() *pool {
 	return p
 }
 
+// limit is the bound as it is now.
+func (p *pool) limit() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.limitBytes
+}
+
 // take gets a piece of at least sizeBytes for a holder that Close names.
 func (p *pool) take(ctx context.Context, sizeBytes int64, holder string) (*piece, error) {
 	if sizeBytes < 1 {
