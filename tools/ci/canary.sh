@@ -50,8 +50,11 @@ for law in "$@"; do
 	# Short: that all is well is what the other stages look at in full.
 	run canary "$pattern" -test.short >"$work/whole" 2>&1 ||
 		{ cat "$work/whole"; die "$law: its tests fail although the law is not broken"; }
-	SEALSTONE_CANARY=$law run plain "$pattern" -test.short >"$work/plain" 2>&1 ||
-		{ cat "$work/plain"; die "$law: a build without the tag heeds SEALSTONE_CANARY"; }
+	# A binary without the variable's name in it can not look it up.
+	if grep -qa SEALSTONE_CANARY "$work/plain.test"; then
+		SEALSTONE_CANARY=$law run plain "$pattern" -test.short >"$work/plain" 2>&1 ||
+			{ cat "$work/plain"; die "$law: a build without the tag heeds SEALSTONE_CANARY"; }
+	fi
 
 	# A failure ends the search: the long versions run only if the short ones
 	# notice nothing.

@@ -105,6 +105,35 @@ func TestFuzz(t *testing.T) {
 	}
 }
 
+// TestRace: every test of the longest package runs in one half or the other,
+// and a failure anywhere fails the script.
+func TestRace(t *testing.T) {
+	for _, broken := range []string{"", "a/TestOne", "a/TestTwo", "a/TestThree", "b/TestOther"} {
+		t.Run(broken, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "go.mod"), "module example.org/r\n\ngo 1.26\n")
+			for folder, names := range map[string][]string{"a": {"TestOne", "TestTwo", "TestThree"}, "b": {"TestOther"}} {
+				body := "package " + folder + "\n\nimport \"testing\"\n\n"
+				for _, name := range names {
+					line := "t.Log(1)"
+					if folder+"/"+name == broken {
+						line = "t.Error(`broken on purpose`)"
+					}
+					body += "func " + name + "(t *testing.T) { " + line + " }\n"
+				}
+				write(t, filepath.Join(dir, folder, folder+"_test.go"), body)
+			}
+			out, ok := script(t, dir, "race.sh", "1m", "./a", "./...")
+			if ok != (broken == "") || strings.Contains(out, "broken on purpose") != (broken != "") {
+				t.Errorf("passed: %v:\n%s", ok, out)
+			}
+			if broken == "" && (!strings.Contains(out, "2 tests of 3") || !strings.Contains(out, "1 tests of 3") || !strings.Contains(out, "example.org/r/b")) {
+				t.Errorf("not everything ran:\n%s", out)
+			}
+		})
+	}
+}
+
 func write(t *testing.T, path, content string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
