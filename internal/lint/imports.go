@@ -21,6 +21,7 @@ var fences = []fence{
 	{"github.com/spf13", []string{"tools"}, false, "command lines are tools"},
 	{"github.com/prometheus", []string{"tools"}, false, "a library brings no metrics registry into its host"},
 	{"github.com/schollz/progressbar", []string{"tools"}, false, "a library does not draw"},
+	{"github.com/pelletier/go-toml", []string{"tools"}, false, "a library is configured by its caller"},
 	{"golang.org/x/term", []string{"tools"}, false, "a library knows no terminal"},
 	{"github.com/klauspost/compress", []string{"tiers/disk"}, false, "compressed bytes are decoded in one place, behind their sums"},
 	{"testing", nil, true, "a library does not bring the testing package into its host"},

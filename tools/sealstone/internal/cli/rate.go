@@ -16,8 +16,8 @@ var _ pflag.Value = (*byteRate)(nil)
 // Set implements pflag.Value.
 func (r *byteRate) Set(s string) error {
 	number := strings.TrimSpace(s)
-	if n, ok := cutSuffixFold(number, "/s"); ok {
-		number = n
+	if strings.HasSuffix(strings.ToLower(number), "/s") {
+		number = number[:len(number)-len("/s")]
 	}
 	n, err := parseSize(number)
 	if err != nil {

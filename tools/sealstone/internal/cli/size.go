@@ -1,66 +1,18 @@
 package cli
 
 import (
-	"fmt"
-	"math/big"
-	"strings"
-
+	"github.com/sealstone/sealstone/tools/internal/bytesize"
 	"github.com/spf13/pflag"
 )
 
-// size is a flag in bytes: "64KiB", "1.5GiB", "1048576", "2GB". Units with an
-// i are powers of 1024, those without are powers of 1000.
+// size is a flag in bytes, written as package bytesize reads it.
 type size int64
 
 var _ pflag.Value = (*size)(nil)
 
-var sizeUnits = []struct {
-	suffix string
-	bytes  int64
-}{
-	// The longer suffix first: "KiB" ends in "B" too.
-	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
-	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12},
-	{"B", 1}, {"", 1},
-}
-
 func parseSize(s string) (size, error) {
-	text := strings.TrimSpace(s)
-	for _, u := range sizeUnits {
-		n, ok := cutSuffixFold(text, u.suffix)
-		if !ok {
-			continue
-		}
-		return scaleSize(s, strings.TrimSpace(n), u.bytes)
-	}
-	return 0, fmt.Errorf("%q is not a size", s)
-}
-
-// scaleSize computes number x unit exactly: rounding would make a capacity
-// other than the one asked for.
-func scaleSize(s, number string, unit int64) (size, error) {
-	if number == "" || strings.Trim(number, "0123456789.") != "" || len(number) > 40 {
-		return 0, fmt.Errorf("%q is not a size; write 65536, 64KiB, 1.5GiB or 2GB", s)
-	}
-	r, ok := new(big.Rat).SetString(number)
-	if !ok {
-		return 0, fmt.Errorf("%q is not a size; write 65536, 64KiB, 1.5GiB or 2GB", s)
-	}
-	r.Mul(r, new(big.Rat).SetInt64(unit))
-	if !r.IsInt() {
-		return 0, fmt.Errorf("%q is not a whole number of bytes", s)
-	}
-	if !r.Num().IsInt64() {
-		return 0, fmt.Errorf("%q is too large", s)
-	}
-	return size(r.Num().Int64()), nil
-}
-
-func cutSuffixFold(s, suffix string) (string, bool) {
-	if len(s) < len(suffix) || !strings.EqualFold(s[len(s)-len(suffix):], suffix) {
-		return s, false
-	}
-	return s[:len(s)-len(suffix)], true
+	n, err := bytesize.Parse(s)
+	return size(n), err
 }
 
 // Set implements pflag.Value.
@@ -76,22 +28,7 @@ func (v *size) Set(s string) error {
 func (v *size) Type() string { return "size" }
 
 // String is the size in the largest binary unit that divides it.
-func (v *size) String() string {
-	n := int64(*v)
-	for i := 3; i >= 0; i-- {
-		if u := sizeUnits[i]; n != 0 && n%u.bytes == 0 {
-			return fmt.Sprintf("%d%s", n/u.bytes, u.suffix)
-		}
-	}
-	return fmt.Sprintf("%d", n)
-}
+func (v *size) String() string { return bytesize.Format(int64(*v)) }
 
 // formatBytes is n for people, to three digits.
-func formatBytes(n int64) string {
-	for i := 3; i >= 0; i-- {
-		if u := sizeUnits[i]; n >= u.bytes {
-			return fmt.Sprintf("%.1f %s", float64(n)/float64(u.bytes), u.suffix)
-		}
-	}
-	return fmt.Sprintf("%d B", n)
-}
+func formatBytes(n int64) string { return bytesize.Round(n) }

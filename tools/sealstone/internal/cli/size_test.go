@@ -1,71 +1,13 @@
 package cli
 
-import (
-	"strings"
-	"testing"
+import "testing"
 
-	"pgregory.net/rapid"
-)
-
-func TestParseSize(t *testing.T) {
-	for _, c := range []struct {
-		in   string
-		want int64
-		fail string
-	}{
-		{"0", 0, ""},
-		{"1048576", 1 << 20, ""},
-		{"64KiB", 64 << 10, ""},
-		{"64kib", 64 << 10, ""},
-		{" 64 KiB ", 64 << 10, ""},
-		{"1.5GiB", 3 << 29, ""},
-		{"2GB", 2e9, ""},
-		{"2GiB", 2 << 30, ""},
-		{"3TiB", 3 << 40, ""},
-		{"7B", 7, ""},
-		{"9223372036854775807", 1<<63 - 1, ""},
-		{"9223372036854775808", 0, "too large"},
-		{"8388608TiB", 0, "too large"},
-		{"0.3B", 0, "whole number"},
-		{"0.0001KiB", 0, "whole number"},
-		{"", 0, "not a size"},
-		{"GiB", 0, "not a size"},
-		{"-1", 0, "not a size"},
-		{"+1", 0, "not a size"},
-		{"1e3", 0, "not a size"},
-		{"1/2GiB", 0, "not a size"},
-		{"0x10", 0, "not a size"},
-		{"1.2.3", 0, "not a size"},
-		{"5 parsecs", 0, "not a size"},
-		{"64K", 0, "not a size"},
-	} {
-		got, err := parseSize(c.in)
-		if c.fail == "" && (err != nil || int64(got) != c.want) {
-			t.Errorf("parseSize(%q) = %d, %v; want %d", c.in, got, err, c.want)
-		}
-		if c.fail != "" && (err == nil || !strings.Contains(err.Error(), c.fail)) {
-			t.Errorf("parseSize(%q) = %d, %v; want an error with %q", c.in, got, err, c.fail)
-		}
+func TestSizeFlag(t *testing.T) {
+	var v size
+	if err := v.Set("1.5GiB"); err != nil || v != 3<<29 || v.String() != "1536MiB" || v.Type() != "size" {
+		t.Errorf("1.5GiB is %d, %q, %q, %v", int64(v), v.String(), v.Type(), err)
 	}
-}
-
-func TestSizeRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		want := size(rapid.Int64Range(0, 1<<62).Draw(t, "n"))
-		if rapid.Bool().Draw(t, "round") {
-			want = want >> 30 << 30
-		}
-		var got size
-		if err := got.Set(want.String()); err != nil || got != want {
-			t.Fatalf("%d is written %q and read %d, %v", want, want.String(), got, err)
-		}
-	})
-}
-
-func TestFormatBytes(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 3 << 29: "1.5 GiB", 5 << 41: "10.0 TiB"} {
-		if got := formatBytes(n); got != want {
-			t.Errorf("formatBytes(%d) = %q, want %q", n, got, want)
-		}
+	if err := v.Set("much"); err == nil || v != 3<<29 {
+		t.Errorf("what is no size: %v, and the value is %d", err, int64(v))
 	}
 }
