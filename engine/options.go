@@ -83,6 +83,12 @@ type Options struct {
 	// without asking the index. Some 20 bytes a block; a store of more blocks
 	// than fit goes without. Default 64 MiB; negative: no table.
 	HintBytes int64
+	// HostCacheBytes bounds a cache of verified blocks in memory, before the
+	// disk: blocks that are put, or read whole, enter it. All it holds counts,
+	// with rounding and what finds it. The default, 0, is none. Under a memory
+	// limit of the control group it gets at most half of that, less the other
+	// budgets.
+	HostCacheBytes int64
 
 	// LeaseDuration is how long a Match keeps blocks. Default 60 s.
 	LeaseDuration time.Duration
@@ -168,7 +174,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MaxBlockBytes < 1 || o.MaxBlockBytes > MaxBlockBytes {
 		return o, invalidf("MaxBlockBytes %d is outside 1..%d", o.MaxBlockBytes, int64(MaxBlockBytes))
 	}
-	if o.CapacityBytes < 0 || o.SegmentBytes < 0 || o.FreeFloorBytes < 0 || o.WriteBudgetBytesPerDay < 0 {
+	if o.CapacityBytes < 0 || o.SegmentBytes < 0 || o.FreeFloorBytes < 0 || o.WriteBudgetBytesPerDay < 0 || o.HostCacheBytes < 0 {
 		return o, invalidf("negative size in Options")
 	}
 	o.fitMemory(o.memoryLimit())

@@ -48,6 +48,7 @@ type Stats struct {
 	SubmitQueued                       int
 	IndexErrors                        uint64
 	Hint                               HintStats
+	Host                               HostStats
 	Scrub                              ScrubStats
 	Rebuilds                           int
 	OpenDuration                       time.Duration
