@@ -35,19 +35,27 @@ func (g *getBatch) deliver(w *want, ext *disk.Extent, spans []chunkSpan, run fun
 		}
 		defer g.op.exit()
 	}
+	if err := g.touch(w, func() error { return g.copyOut(w, ext, spans, run) }); err != nil {
+		w.clear(w.allSpans())
+		return err
+	}
 	served := int64(0)
+	for _, sp := range spans {
+		served += sp.want
+	}
+	g.arrived(w, ext, served, verified)
+	return nil
+}
+
+// copyOut brings the raw bytes of all ranges to their spans.
+func (g *getBatch) copyOut(w *want, ext *disk.Extent, spans []chunkSpan, run func(j int) []byte) error {
 	for j, sp := range spans {
 		if ext.Codec == disk.CodecRaw {
 			scatter(w.parts[j].Spans, run(j)[sp.skip:sp.skip+sp.want])
 		} else if err := g.decode(w, ext, sp, run(j), w.parts[j].Spans); err != nil {
-			for _, p := range w.parts[:j+1] {
-				clearAll(p.Spans)
-			}
 			return err
 		}
-		served += sp.want
 	}
-	g.arrived(w, ext, served, verified)
 	return nil
 }
 
@@ -76,12 +84,6 @@ func (g *getBatch) decode(w *want, ext *disk.Extent, sp chunkSpan, stored []byte
 func scatter(spans [][]byte, src []byte) {
 	for _, s := range spans {
 		src = src[copy(s, src):]
-	}
-}
-
-func clearAll(spans [][]byte) {
-	for _, s := range spans {
-		clear(s)
 	}
 }
 

@@ -161,7 +161,9 @@ func (f *flight) itemDone(it *tiers.Item) {
 	if it.Err != nil {
 		f.failed.CompareAndSwap(nil, &it.Err)
 	} else if f.parts != nil {
-		f.sumPart(&f.parts[it.Tag-f.first])
+		if err := f.takeSums(&f.parts[it.Tag-f.first]); err != nil {
+			f.failed.CompareAndSwap(nil, &err)
+		}
 	}
 	if f.pending.Add(-1) > 0 {
 		return
@@ -172,7 +174,7 @@ func (f *flight) itemDone(it *tiers.Item) {
 				f.clearSpans(i)
 			}
 		}
-		f.answerFailure(*err)
+		f.answerFailure(f.ofTheCaller(*err))
 	} else {
 		for i := range f.wants {
 			f.verify(i)

@@ -73,6 +73,15 @@ func (f *flight) appendParts(items []tiers.Item) []tiers.Item {
 	return items
 }
 
+// takeSums is sumPart, in memory that may be the caller's.
+func (f *flight) takeSums(p *splitPart) error {
+	if !f.straight {
+		f.sumPart(p)
+		return nil
+	}
+	return f.g.touch(f.wants[0], func() error { f.sumPart(p); return nil })
+}
+
 // sumPart takes the sums of the chunks of a part that has been read. What they
 // ought to be is known when the header, in the first part, is verified.
 func (f *flight) sumPart(p *splitPart) {

@@ -21,7 +21,11 @@ func (f *flight) verify(i int) {
 		f.clearSpans(i) // unverified bytes must not stay with the caller
 	}
 	if errors.Is(err, ErrCorrupt) {
-		w.corruptBy = f.path
+		// Somebody else may write to guarded memory: what is found there says
+		// nothing of the path, and the reads that count begin now.
+		if w.changed = f.straight && w.guarded; !w.changed {
+			w.corruptBy = f.path
+		}
 		return
 	}
 	if err != nil {
@@ -127,18 +131,25 @@ func (f *flight) verifyStraight(i int, w *want, ext *disk.Extent) error {
 	if f.parts != nil {
 		err = g.s.compareSums(ext, w.found.entry.Extent, f.got)
 	} else {
-		err = f.verifySpans(i, w, ext)
+		err = g.touch(w, func() error { return f.verifySpans(i, w, ext) })
 	}
 	if err != nil {
 		return err
 	}
 	g.s.o.private.points("get:verified")
-	for p := range f.planes[i] {
-		copy(f.planes[i][p].rest, f.planes[i][p].tail)
+	if err := g.touch(w, func() error { f.copyTails(i); return nil }); err != nil {
+		return err
 	}
 	g.s.count.straightBytes.Add(ext.RawBytes())
 	g.arrived(w, ext, ext.RawBytes(), ext.RawBytes())
 	return nil
+}
+
+// copyTails brings the planes' broken last pages to the caller.
+func (f *flight) copyTails(i int) {
+	for p := range f.planes[i] {
+		copy(f.planes[i][p].rest, f.planes[i][p].tail)
+	}
 }
 
 func (f *flight) verifySpans(i int, w *want, ext *disk.Extent) error {
@@ -165,8 +176,8 @@ func (f *flight) clearSpans(i int) {
 		return
 	}
 	for p := range f.planes[i] {
-		clearAll(f.planes[i][p].spans)
-		clear(f.planes[i][p].rest)
+		f.wants[i].clear(f.planes[i][p].spans)
+		f.wants[i].clear([][]byte{f.planes[i][p].rest})
 	}
 }
 

@@ -97,12 +97,13 @@ func (g *getBatch) copyArguments() bool {
 	g.wants = make([]want, len(g.blocks))
 	for i, b := range g.blocks {
 		g.keys[i] = index.Key{Namespace: g.n.info.Number, Hash: string(b.Hash)}
-		parts := make([]Part, len(b.Parts))
+		parts, guarded := make([]Part, len(b.Parts)), false
 		for j, p := range b.Parts {
 			p.Spans = append([][]byte(nil), p.Spans...)
 			parts[j] = p
+			guarded = guarded || g.s.memory.guards(p.Spans)
 		}
-		g.wants[i] = want{i: i, parts: parts}
+		g.wants[i] = want{i: i, parts: parts, guarded: guarded}
 	}
 	return true
 }

@@ -129,5 +129,8 @@ func (g *getBatch) arrived(w *want, ext *disk.Extent, served, verified int64) {
 	if w.corruptBy != nil {
 		g.s.count.rereadsSaved.Add(1)
 	}
+	if w.changed {
+		g.s.count.memoryChanged.Add(1)
+	}
 	g.settle(w, r, true)
 }

@@ -28,6 +28,10 @@ type want struct {
 	// corruptBy is the path whose planned read did not verify.
 	corruptBy *ioPath
 	settled   bool
+	// guarded: some of the caller's memory may go away, see Memory.
+	guarded bool
+	// changed: other bytes were found in guarded memory than verify.
+	changed bool
 }
 
 // fetch is one read of the plan: an extent, neighbours in a segment, or the

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/tiers"
@@ -87,6 +88,9 @@ type putItem struct {
 	planes []PlaneData
 	parent index.Key
 	depth  uint32
+
+	guarded bool                  // some of the caller's memory may go away
+	gone    atomic.Pointer[error] // it did: what the block is answered
 
 	budgeted int64 // taken from the write budget
 	sent     bool  // to the device, whatever came of it
@@ -174,6 +178,7 @@ func (p *putBatch) prepare() bool {
 			p.fail(it, shedStatus(notWritable), "", notWritable)
 		default:
 			it.planes = planes
+			it.guarded = slices.ContainsFunc(planes, func(d PlaneData) bool { return p.s.memory.guards(d.Spans) })
 			it.parent = index.Key{Namespace: it.key.Namespace, Hash: string(b.Parent)}
 			it.twin = first[it.key]
 			if it.twin == nil {
@@ -336,7 +341,12 @@ func (p *putBatch) existed(it *putItem, e index.Entry) {
 	s := p.s
 	s.used.mark(e.Address)
 	r := PutResult{Status: StatusOK, Existed: true}
-	if buf, err := p.buildAlone(it); err == nil {
+	buf, err := p.buildAlone(it)
+	if errors.Is(err, ErrMemoryGone) {
+		p.fail(it, StatusInvalid, "", err)
+		return
+	}
+	if err == nil {
 		r.Differs = index.TagOf(it.img.ext.ContentID) != e.Content
 		sealErr := it.img.checkSeal(&p.blocks[it.i])
 		buf.Free()

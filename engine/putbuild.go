@@ -28,6 +28,7 @@ func buildWorkers() int { return min(runtime.GOMAXPROCS(0), buildWorkersMax) }
 
 // buildPiece is a run of chunks of one plane, to be copied and hashed.
 type buildPiece struct {
+	it     *putItem
 	img    *image
 	source PlaneData
 	plane  int
@@ -71,7 +72,9 @@ func (p *putBatch) build(items []*putItem) error {
 		return errAbandonedPut
 	}
 	for _, it := range items {
-		it.img.finish()
+		if it.gone.Load() == nil {
+			it.img.finish()
+		}
 	}
 	return nil
 }
@@ -82,10 +85,24 @@ func (p *putBatch) buildTask(task []buildPiece) bool {
 		if !p.op.enter() {
 			return false
 		}
-		task[i].fill()
+		p.fill(&task[i])
 		p.op.exit()
 	}
 	return true
+}
+
+// fill copies a piece from the caller's memory, which may be going away.
+func (p *putBatch) fill(b *buildPiece) {
+	if !b.it.guarded {
+		b.fill()
+		return
+	}
+	if b.it.gone.Load() != nil {
+		return
+	}
+	if err := p.s.touchGuarded(b.source.Spans, func() error { b.fill(); return nil }); err != nil {
+		b.it.gone.CompareAndSwap(nil, &err)
+	}
 }
 
 // buildTasks cuts blocks into tasks.
@@ -93,7 +110,7 @@ func buildTasks(items []*putItem) (tasks [][]buildPiece) {
 	var task []buildPiece
 	bytes := int64(0)
 	for _, it := range items {
-		for _, piece := range it.img.pieces(it.planes) {
+		for _, piece := range it.pieces() {
 			task = append(task, piece)
 			if bytes += piece.n; bytes >= buildTaskBytes {
 				tasks, task, bytes = append(tasks, task), nil, 0
@@ -106,13 +123,13 @@ func buildTasks(items []*putItem) (tasks [][]buildPiece) {
 	return tasks
 }
 
-func (m *image) pieces(planes []PlaneData) (out []buildPiece) {
-	chunk := 0
-	for i := range planes {
+func (it *putItem) pieces() (out []buildPiece) {
+	m, chunk := it.img, 0
+	for i := range it.planes {
 		size := m.ext.Planes[i].RawBytes
 		for off := int64(0); off < size; {
 			n := min(size-off, buildPieceChunks*sums.ChunkBytes)
-			out = append(out, buildPiece{m, planes[i], i, off, n, chunk})
+			out = append(out, buildPiece{it, m, it.planes[i], i, off, n, chunk})
 			off, chunk = off+n, chunk+sums.ChunkCount(n)
 		}
 	}
@@ -162,7 +179,11 @@ func (p *putBatch) buildAlone(it *putItem) (*aligned.Buffer, error) {
 		return nil, err
 	}
 	it.img.buf = buf
-	if err := p.build([]*putItem{it}); err != nil {
+	err = p.build([]*putItem{it})
+	if gone := it.gone.Load(); err == nil && gone != nil {
+		err = *gone
+	}
+	if err != nil {
 		buf.Free()
 		return nil, err
 	}

@@ -141,6 +141,10 @@ func (p *putBatch) prepareGroup(g *putGroup) []*putItem {
 	}
 	kept := make([]*putItem, 0, len(g.items))
 	for _, it := range g.items {
+		if gone := it.gone.Load(); gone != nil {
+			p.fail(it, StatusInvalid, "", *gone)
+			continue
+		}
 		if err := it.img.checkSeal(&p.blocks[it.i]); err != nil {
 			p.fail(it, putStatus(err), "", err)
 			continue

@@ -64,6 +64,10 @@ type Stats struct {
 	// brought: of unknown layout, moved meanwhile, or not verified at first.
 	Fetches, FetchedBytes    int64
 	StraightBytes, ReadAlone int64
+	// MemoryGone are blocks that were refused as the caller's guarded memory
+	// went away under them. MemoryChanged are blocks that were served after
+	// another read, as other bytes stood there when they were verified.
+	MemoryGone, MemoryChanged int64
 	// PathRead is the path of reads, PathReason why there is no direct I/O if
 	// there is none. Paths are all that may be used, the preferred one first.
 	PathRead, PathReason string
@@ -120,6 +124,7 @@ func (s *Store) Stats() Stats {
 		Rereads: c.rereads.Load(), RereadsSaved: c.rereadsSaved.Load(),
 		Fetches: c.fetches.Load(), FetchedBytes: c.fetchedBytes.Load(),
 		StraightBytes: c.straightBytes.Load(), ReadAlone: c.readAlone.Load(),
+		MemoryGone: c.memoryGone.Load(), MemoryChanged: c.memoryChanged.Load(),
 		CompressRawBytes: c.compressRaw.Load(), CompressStoredBytes: c.compressStored.Load(),
 		BufferBytes: s.buffers.Load(), WritingBytes: s.gate.heldBytes.Load(), WritingBytesMax: s.gate.mostBytes.Load(),
 	}

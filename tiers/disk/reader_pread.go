@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/sealstone/sealstone/internal/aligned"
+	"github.com/sealstone/sealstone/internal/memguard"
 	"github.com/sealstone/sealstone/internal/vfs"
 	"github.com/sealstone/sealstone/tiers"
 )
@@ -45,9 +46,13 @@ func (r *request) deliver(out outcome) {
 	if claimed {
 		switch {
 		case out.err != nil && r.pinned:
-			zeroSpans(r.spans) // a read may have left parts of the file there
+			// A read may have left parts of the file there, or failed because
+			// the memory is not there any more.
+			memguard.Clear(r.spans)
 		case out.err == nil && out.buf != nil:
-			scatter(r.spans, out.data)
+			if out.err = scatter(r.spans, out.data); out.err != nil {
+				memguard.Clear(r.spans)
+			}
 		}
 	}
 	if out.buf != nil {
@@ -107,7 +112,7 @@ func (p *PreadReader) readDirect(r *request, f vfs.File) outcome {
 	tail := r.length - head
 	out := p.bounce(r.b.ctx, f, r.offset+int64(head), tail, tiers.PathDirect)
 	if out.err == nil {
-		scatterAt(r.spans, head, out.data)
+		out.err = scatterAt(r.spans, head, out.data)
 		out.buf.Free()
 	}
 	return outcome{path: out.path, err: out.err}
@@ -222,22 +227,23 @@ func cutSpans(spans [][]byte, from, to int) [][]byte {
 }
 
 // scatter copies data over the spans; both have the same length.
-func scatter(spans [][]byte, data []byte) { scatterAt(spans, 0, data) }
+func scatter(spans [][]byte, data []byte) error { return scatterAt(spans, 0, data) }
 
-// scatterAt copies data over the bytes of the spans from offset from on.
-func scatterAt(spans [][]byte, from int, data []byte) {
-	for _, s := range spans {
-		if from >= len(s) {
-			from -= len(s)
-			continue
+// scatterAt copies data over the bytes of the spans from offset from on. The
+// spans may be gone; the error is then the system's, as if it had copied.
+func scatterAt(spans [][]byte, from int, data []byte) error {
+	err := memguard.Do(spans, func() {
+		for _, s := range spans {
+			if from >= len(s) {
+				from -= len(s)
+				continue
+			}
+			data = data[copy(s[from:], data):]
+			from = 0
 		}
-		data = data[copy(s[from:], data):]
-		from = 0
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", syscall.EFAULT, err)
 	}
-}
-
-func zeroSpans(spans [][]byte) {
-	for _, s := range spans {
-		clear(s)
-	}
+	return nil
 }

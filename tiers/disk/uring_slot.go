@@ -213,7 +213,7 @@ func (w *ringWorker) finish(i int, err error) {
 	case buf == nil:
 	case head > 0 || path == tiers.PathDirect:
 		if err == nil { // such a request is pinned
-			scatterAt(r.spans, head, buf.Bytes()[:r.length-head])
+			out.err = scatterAt(r.spans, head, buf.Bytes()[:r.length-head])
 		}
 		buf.Free()
 	default:
