@@ -1,0 +1,94 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/sealstone/sealstone/engine"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// hang ends a test that would wait for ever; nothing depends on it else.
+const hang = 30 * time.Second
+
+// rig is a server over a store in a temporary directory.
+type rig struct {
+	t     *testing.T
+	dir   string
+	store *engine.Store
+	s     *Server
+	addr  string
+	done  chan error
+}
+
+func newRig(t *testing.T, o Options) *rig { return newRigOf(t, o, engine.Options{}) }
+
+func newRigOf(t *testing.T, o Options, eo engine.Options) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: t.TempDir(), done: make(chan error, 1)}
+	if eo.CapacityBytes == 0 {
+		eo.CapacityBytes = 256 << 20
+	}
+	if eo.MaxBlockBytes == 0 {
+		eo.MaxBlockBytes = 4 << 20
+	}
+	eo.SegmentBytes = 8 << 20
+	var err error
+	if r.store, err = engine.Open(r.dir, eo); err != nil {
+		t.Fatal(err)
+	}
+	if o.ValueBytesMax == 0 {
+		o.ValueBytesMax = 4 << 20
+	}
+	if r.s, err = New(r.store, o); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.addr = l.Addr().String()
+	go func() { r.done <- r.s.Serve(l) }()
+	t.Cleanup(r.stop)
+	return r
+}
+
+func (r *rig) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), hang)
+	defer cancel()
+	if _, err := r.s.Shutdown(ctx); err == nil {
+		if err := <-r.done; err != ErrClosed {
+			r.t.Errorf("Serve: %v", err)
+		}
+	}
+	if err := r.store.Close(ctx); err != nil {
+		r.t.Errorf("close: %v", err)
+	}
+}
+
+// peer is a client of few words.
+type peer struct {
+	t  *testing.T
+	c  net.Conn
+	in *bufio.Reader
+}
+
+func (r *rig) dial() *peer {
+	r.t.Helper()
+	c, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return r.peer(c)
+}
+
+func (r *rig) peer(c net.Conn) *peer {
+	_ = c.SetDeadline(time.Now().Add(hang))
+	r.t.Cleanup(func() { c.Close() })
+	return &peer{r.t, c, bufio.NewReader(c)}
+}
