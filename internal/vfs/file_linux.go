@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,6 +15,7 @@ type osFile struct {
 	base   string
 	full   string
 	direct bool
+	lock   atomic.Pointer[lockWatch] // of a file that Lock returned; ended once
 }
 
 // Open implements FS.
@@ -288,4 +290,7 @@ func (f *osFile) Fd() uintptr {
 	return uintptr(f.ref.fd)
 }
 
-func (f *osFile) Close() error { return f.fail("close", f.ref.close()) }
+func (f *osFile) Close() error {
+	f.lock.Swap(nil).end()
+	return f.fail("close", f.ref.close())
+}

@@ -241,6 +241,7 @@ func (o *OS) Lock(name string) (File, error) {
 		if err != nil {
 			return nil, err
 		}
+		f.lock.Store(watchLock(f.ref.fd))
 		err = retryEINTR(func() error { return unix.Flock(f.ref.fd, unix.LOCK_EX|unix.LOCK_NB) })
 		still := false
 		if err == nil {
@@ -272,7 +273,9 @@ func (o *OS) lockRoot() (File, error) {
 	if err != nil {
 		return nil, o.fail("lock", rootName, err)
 	}
+	watch := watchLock(fd)
 	if err = retryEINTR(func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) }); err != nil {
+		watch.end()
 		_ = closeFd(fd)
 		if err == unix.EWOULDBLOCK {
 			err = ErrLocked
@@ -281,6 +284,7 @@ func (o *OS) lockRoot() (File, error) {
 	}
 	f := &osFile{base: rootName, full: o.path}
 	f.ref.fd = fd
+	f.lock.Store(watch)
 	return f, nil
 }
 
