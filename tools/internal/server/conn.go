@@ -59,6 +59,7 @@ var errClosing = errors.New("server: shutting down")
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{s: s, net: nc, id: s.lastID.Add(1)}
 	c.src = newSource(nc, &s.count.bytesIn)
+	c.regions = s.newRegions(nc)
 	c.in = resp.NewReader(c.src, s.memory, resp.Limits{}, c.beforeRead)
 	c.out = resp.NewWriter(nc, c.beforeWrite, c.afterWrite)
 	c.reset()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sealstone/sealstone/engine"
 	"github.com/sealstone/sealstone/tools/internal/access"
+	"github.com/sealstone/sealstone/tools/internal/server/shm"
 )
 
 // Options configures a Server. The zero value of each field means its default.
@@ -45,6 +46,9 @@ type Options struct {
 	// VerifyOnExists answers EXISTS by reading and verifying the value: for
 	// clients that can not stand a miss after it.
 	VerifyOnExists bool
+	// Regions bounds the memory that peers share. Its zero value is its
+	// defaults.
+	Regions shm.Limits
 	// Logger gets one line per change of state. The default is silence.
 	Logger *slog.Logger
 	// Version is what INFO says of the program.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sealstone/sealstone/engine"
+	"github.com/sealstone/sealstone/tools/internal/server/shm"
 )
 
 // Server answers commands on the listeners given to Serve.
@@ -18,6 +19,7 @@ type Server struct {
 	o      Options
 	memory *memory
 	spaces *spaces
+	shared *shm.Host
 	count  counters
 
 	mu        sync.Mutex
@@ -37,7 +39,7 @@ func New(store *engine.Store, o Options) (*Server, error) {
 		return nil, err
 	}
 	return &Server{
-		store: store, o: o, memory: newMemory(o.ValueMemoryBytes), spaces: newSpaces(store, o.HandlesMax),
+		store: store, o: o, memory: newMemory(o.ValueMemoryBytes), spaces: newSpaces(store, o.HandlesMax), shared: shm.NewHost(store, o.Regions),
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, idle: make(chan struct{}), started: time.Now(),
 	}, nil
 }
