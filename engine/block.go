@@ -27,6 +27,11 @@ type PutBlock struct {
 	// Parent is the hash of the block before it in the prefix, or nil at the
 	// root. A put marks its parent as used, and gives the block its depth.
 	Parent []byte
+	// PlainKey, if not empty, is the key that Hash is the KeyHash of, at most
+	// 512 bytes. It is kept in the extent's header, for Keys and Stat; a block
+	// is found by its hash alone. A key that is stored already keeps what it was
+	// stored with.
+	PlainKey []byte
 	// Planes are the layout's planes, in any order, each exactly once.
 	Planes []PlaneData
 	// Seal, if not nil, is what the sums must come to: taken by whoever made

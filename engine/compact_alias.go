@@ -18,7 +18,6 @@ func (s *Store) moveAlias(ctx context.Context, k index.KeyEntry) error {
 		return err
 	}
 	ext.Kind, ext.Target = disk.KindAlias, k.Address // the target is a hint; it may have moved since
-	ext.PlainKey = nil
 	ext.Repage()
 	buf, err := s.movePool.Get(ctx, ext.Pages()*disk.PageBytes)
 	if err != nil {
@@ -34,8 +33,8 @@ func (s *Store) moveAlias(ctx context.Context, k index.KeyEntry) error {
 }
 
 // aliasHeader reads an alias's own page. Where that does not verify (a get
-// does not need it) the header is made anew from that of the bytes; only the
-// parent's hash, which nothing but an export tells, is lost then.
+// does not need it) the header is made anew from that of the bytes; the
+// parent's hash and the plain key, which stand nowhere else, are lost then.
 func (s *Store) aliasHeader(ctx context.Context, k index.KeyEntry) (*disk.Extent, error) {
 	own, err := s.readHeader(ctx, k.Own)
 	if err == nil || !errors.Is(err, ErrCorrupt) {
@@ -46,8 +45,19 @@ func (s *Store) aliasHeader(ctx context.Context, k index.KeyEntry) (*disk.Extent
 		return nil, err
 	}
 	target.Namespace, target.Hash, target.Parent = k.Namespace, []byte(k.Hash), nil
+	target.PlainKey = nil
 	target.Seq, target.Depth = k.Seq, k.Depth
 	return target, nil
+}
+
+// keptKeys is what stands in an alias's own header alone: its parent's hash and
+// its plain key. Where that can not be read the block is moved without them.
+func (s *Store) keptKeys(ctx context.Context, k index.KeyEntry) (parent, plainKey []byte) {
+	own, err := s.aliasHeader(ctx, k)
+	if err != nil {
+		return nil, nil
+	}
+	return own.Parent, own.PlainKey
 }
 
 // readHeader reads and verifies the header pages of an extent.

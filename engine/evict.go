@@ -427,6 +427,9 @@ func (s *Store) copyOn(ctx context.Context, c *candidate) error {
 	src.ext.Kind = disk.KindFull
 	src.ext.Namespace, src.ext.Hash = c.key.Namespace, []byte(c.key.Hash)
 	src.ext.Seq, src.ext.Depth = c.key.Seq, c.key.Depth
+	if c.key.IsAlias() { // the owner of these bytes is gone: the header is of another key
+		src.ext.Parent, src.ext.PlainKey = s.keptKeys(ctx, c.key)
+	}
 	img, err := s.relaid(ctx, src)
 	if err != nil {
 		return err
@@ -489,14 +492,12 @@ func (s *Store) enterMove(r *record, place placed) error {
 	})
 }
 
-// relaid returns an image whose header has the size that its key needs: a
-// copy under an alias's key may have a longer or shorter hash than the owner.
+// relaid returns an image whose header has the size that its keys need: a
+// copy under an alias's key may have longer or shorter ones than the owner.
 func (s *Store) relaid(ctx context.Context, src *image) (*image, error) {
 	want := src.ext
-	want.PlainKey = nil
 	want.Repage() // the payload is copied as it is stored, whatever its codec
 	if want.HeaderPages == src.ext.HeaderPages {
-		src.ext.PlainKey = nil
 		return src, nil
 	}
 	buf, err := s.movePool.Get(ctx, want.Pages()*disk.PageBytes)

@@ -23,6 +23,7 @@ type flight struct {
 	*fetch
 	g      *getBatch
 	buf    *aligned.Buffer
+	loan   *loan // that the buffer is in, of what is to be lent
 	handle *disk.Handle
 	path   *ioPath        // that reads it
 	inside bool           // the caller's memory is held for the round
@@ -66,7 +67,7 @@ func (g *getBatch) takeOff(ctx context.Context, fetches []*fetch) []*flight {
 		if len(flights) == 0 {
 			take = g.s.pool.Get
 		}
-		buf, err := take(ctx, int(n))
+		buf, loan, err := g.takeMemory(ctx, take, n)
 		if err != nil {
 			if len(flights) == 0 {
 				for _, w := range f.wants {
@@ -76,9 +77,32 @@ func (g *getBatch) takeOff(ctx context.Context, fetches []*fetch) []*flight {
 			break
 		}
 		held += n
-		flights = append(flights, &flight{fetch: f, g: g, buf: buf})
+		flights = append(flights, &flight{fetch: f, g: g, buf: buf, loan: loan})
 	}
 	return flights
+}
+
+// takeMemory takes a buffer for a read; what is to be lent, from the account
+// of that.
+func (g *getBatch) takeMemory(ctx context.Context, take takeBuffer, sizeBytes int64) (*aligned.Buffer, *loan, error) {
+	if g.lend == nil {
+		buf, err := take(ctx, int(sizeBytes))
+		return buf, nil, err
+	}
+	loan, err := g.lend.newLoan(ctx, g.s, take, sizeBytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	return loan.buf, loan, nil
+}
+
+// free gives the memory of a fetch back, or the read's share of what is lent.
+func (f *flight) free() {
+	if f.loan != nil {
+		f.loan.release()
+		return
+	}
+	f.buf.Free()
 }
 
 // bufferBytes is the memory of the store that a fetch takes: all of it, or
@@ -87,6 +111,8 @@ func (f *fetch) bufferBytes() int64 {
 	switch {
 	case f.pieces != nil:
 		return f.piecesBytes()
+	case f.lentBytes > 0:
+		return f.lentBytes
 	case !f.straight:
 		return int64(f.to-f.from) * disk.PageBytes
 	}
@@ -110,7 +136,7 @@ func (g *getBatch) round(ctx context.Context, flights []*flight) {
 	if inside {
 		if !g.op.enter() {
 			for _, f := range flights {
-				f.buf.Free()
+				f.free()
 			}
 			return
 		}
@@ -121,7 +147,7 @@ func (g *getBatch) round(ctx context.Context, flights []*flight) {
 	for _, f := range flights {
 		h, err := g.s.vol.Acquire(f.segment())
 		if err != nil { // gone, or no file may be opened: looked into block by block
-			f.buf.Free()
+			f.free()
 			continue
 		}
 		f.handle, f.first, f.inside = h, len(items), inside
@@ -180,8 +206,8 @@ func (f *flight) itemDone(it *tiers.Item) {
 			f.verify(i)
 		}
 	}
-	f.buf.Free()
-	f.handle.Release()
+	f.handle.Release() // first: what is lent holds no segment
+	f.free()
 }
 
 // answerFailure settles a block that was read alone. Of several nobody knows

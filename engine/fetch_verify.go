@@ -20,15 +20,14 @@ func (f *flight) verify(i int) {
 	if f.straight {
 		f.clearSpans(i) // unverified bytes must not stay with the caller
 	}
-	if errors.Is(err, ErrCorrupt) {
+	switch {
+	case errors.Is(err, ErrCorrupt):
 		// Somebody else may write to guarded memory: what is found there says
 		// nothing of the path, and the reads that count begin now.
 		if w.changed = f.straight && w.guarded; !w.changed {
 			w.corruptBy = f.path
 		}
-		return
-	}
-	if err != nil {
+	case err != nil && !errors.Is(err, errNeedsRoom):
 		f.g.failed(w, err, f.inside)
 	}
 }
@@ -43,8 +42,15 @@ func (f *flight) tryVerify(i int, w *want) (ok bool, err error) {
 	if err := g.s.checkOwner(ext, g.keys[w.i], e); err != nil {
 		return false, err
 	}
+	if g.heads != nil {
+		g.headArrived(w, ext)
+		return true, nil
+	}
 	if (f.straight || f.pieces != nil || f.parts != nil) && !w.asPlanned(ext) {
 		return false, nil
+	}
+	if f.loan != nil {
+		return f.tryLend(w, ext, len(header))
 	}
 	spans, err := locateParts(g.n, w.parts, ext)
 	if err != nil {
@@ -64,6 +70,21 @@ func (f *flight) tryVerify(i int, w *want) (ok bool, err error) {
 		payload := f.extent(w)[len(header):]
 		err = g.deliverWhole(w, ext, spans, payload, f.inside)
 	}
+	return err == nil, err
+}
+
+// tryLend verifies a block and lends it where it was read to.
+func (f *flight) tryLend(w *want, ext *disk.Extent, head int) (ok bool, err error) {
+	if f.parts != nil {
+		if err := f.g.s.compareSums(ext, w.found.entry.Extent, f.got); err != nil {
+			return false, err
+		}
+	}
+	room := f.extent(w)
+	if f.apart {
+		room = f.buf.Bytes()
+	}
+	err = f.g.lendWhole(w, ext, room[head:], f.loan, f.parts != nil)
 	return err == nil, err
 }
 

@@ -24,23 +24,33 @@ import (
 func (n *Namespace) Get(ctx context.Context, blocks []GetBlock, o GetOptions) []GetResult {
 	out := make([]GetResult, len(blocks))
 	g := &getBatch{n: n, s: n.s, o: o, blocks: blocks, out: out}
-	err := n.s.run(ctx, n.s.slots, g.run)
-	for i := range out {
-		r := &out[i]
+	g.call(ctx)
+	return out
+}
+
+// call does the work of a batch, and gives a result to what it left open.
+func (g *getBatch) call(ctx context.Context) {
+	err := g.s.run(ctx, g.s.slots, g.run)
+	for i := range g.out {
+		r := &g.out[i]
 		if r.Status == statusNone {
 			st := statusOfGet(err)
-			r.Status, r.Err = st, &BlockError{Status: st, Hash: blocks[i].Hash, Offset: -1, Err: err}
+			r.Status, r.Err = st, &BlockError{Status: st, Hash: g.blocks[i].Hash, Offset: -1, Err: err}
 		}
-		n.s.count.get(r.Status)
-		n.s.count.servedBytes.Add(r.Bytes)
+		if g.heads == nil {
+			g.s.count.get(r.Status)
+			g.s.count.servedBytes.Add(r.Bytes)
+		}
 	}
-	return out
 }
 
 // getParallel is how many blocks of one batch are read by themselves at a
 // time.
 const getParallel = 8
 
+// getBatch is a read of many blocks under way. What becomes of a block that
+// verified depends: it is copied to the caller's parts, or with lend the memory
+// of the store is lent, or with heads its header alone is read.
 type getBatch struct {
 	n      *Namespace
 	s      *Store
@@ -48,6 +58,8 @@ type getBatch struct {
 	o      GetOptions
 	blocks []GetBlock
 	out    []GetResult // the caller's: only under op
+	lend   *lending    // of a View
+	heads  []BlockStat // of a Stat; the caller's, as out
 	keys   []index.Key // the store's copies, as are the lists in wants
 	wants  []want
 }
@@ -83,7 +95,12 @@ func (n *Namespace) lookupGet(ctx context.Context, keys []index.Key) ([]lookupRe
 
 // readFound reads what was found, and settles every block.
 func (g *getBatch) readFound(ctx context.Context, found []lookupResult) {
-	g.fetchAll(ctx, g.plan(g.sift(found)))
+	rest := g.sift(found)
+	if g.lend != nil {
+		rest = g.lend.reserve(ctx, g, rest)
+		defer g.lend.end()
+	}
+	g.fetchAll(ctx, g.plan(rest))
 	g.readRest(ctx)
 }
 
@@ -113,8 +130,8 @@ func (g *getBatch) sift(found []lookupResult) []*want {
 	rest := make([]*want, 0, len(g.wants))
 	for i := range g.wants {
 		w := &g.wants[i]
-		w.found = found[i]
-		if err := checkGet(g.n, g.keys[i], w.parts); err != nil {
+		w.take(g, found[i])
+		if err := g.check(w); err != nil {
 			g.fail(w, StatusInvalid, "", err, false)
 		}
 	}
@@ -126,6 +143,14 @@ func (g *getBatch) sift(found []lookupResult) []*want {
 		}
 	}
 	return rest
+}
+
+// check tests what can be told without the block.
+func (g *getBatch) check(w *want) error {
+	if g.lend != nil || g.heads != nil {
+		return checkHash([]byte(g.keys[w.i].Hash))
+	}
+	return checkGet(g.n, g.keys[w.i], w.parts)
 }
 
 // isAbsent settles a block that is not stored, or was found bad before.
@@ -229,10 +254,14 @@ func (g *getBatch) one(ctx context.Context, w *want) {
 			return
 		}
 		err := g.read(ctx, w)
-		if err == nil {
+		switch {
+		case err == nil:
 			return
-		}
-		if !errors.Is(err, disk.ErrNoSegment) {
+		case errors.Is(err, errNeedsRoom): // it is known by now, and taken with the next read
+			continue
+		case errors.Is(err, ErrCorrupt) && w.leaveOwnPage():
+			continue
+		case !errors.Is(err, disk.ErrNoSegment):
 			g.failed(w, err, false)
 			return
 		}
@@ -242,11 +271,14 @@ func (g *getBatch) one(ctx context.Context, w *want) {
 			return
 		}
 		at := w.found.entry.Address
-		if again[0].ok && again[0].entry.Address == at && !g.s.isGoing(at.Segment) {
+		w.take(g, again[0])
+		if w.found.ok && w.found.entry.Address == at && !g.s.isGoing(at.Segment) {
+			if w.leaveOwnPage() {
+				continue
+			}
 			g.gone(w)
 			return
 		}
-		w.found = again[0]
 	}
 	g.fail(w, StatusMiss, "the block moved on faster than it could be read", nil, false)
 }

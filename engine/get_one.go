@@ -13,7 +13,12 @@ import (
 // header and then the chunks that are asked for.
 func (g *getBatch) read(ctx context.Context, w *want) error {
 	k, e := g.keys[w.i], w.found.entry
-	if !g.wantsWhole(w.parts, e) {
+	switch {
+	case g.lend != nil:
+		return g.readLent(ctx, w)
+	case g.heads != nil:
+		return g.readHead(ctx, w)
+	case !g.wantsWhole(w.parts, e):
 		return g.readRanges(ctx, w)
 	}
 	img, err := g.s.readExtentAgain(ctx, g.s.pool.Get, e.Extent, w.corruptBy)

@@ -99,7 +99,7 @@ func spanBytes(spans [][]byte) (n int64) {
 func (n *Namespace) extentOf(b *PutBlock, planes []PlaneData, seq uint64, depth uint32) disk.Extent {
 	ext := disk.Extent{
 		Kind: disk.KindFull, Codec: disk.CodecRaw, StoreUUID: n.s.uuid, Seq: seq,
-		Namespace: n.info.Number, Depth: depth, Hash: b.Hash, Parent: b.Parent,
+		Namespace: n.info.Number, Depth: depth, Hash: b.Hash, Parent: b.Parent, PlainKey: b.PlainKey,
 	}
 	for i, p := range planes {
 		ext.Planes = append(ext.Planes, disk.Plane{Name: n.layout.Planes[i].Name, RawBytes: spanBytes(p.Spans)})

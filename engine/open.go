@@ -58,7 +58,7 @@ func newStore(dir string, o Options) *Store {
 	s := &Store{
 		o: o, dir: dir,
 		builders: make(chan struct{}, buildWorkers()),
-		gate:     newWriteGate(o.WriteInflightBytes), queue: newSubmitQueue(o.SubmitQueue),
+		gate:     newByteGate(o.WriteInflightBytes), queue: newSubmitQueue(o.SubmitQueue),
 		events: newEventRing(o.OnEvent), overlay: newOverlay(),
 		inflight: map[index.Key]*inflightPut{}, spaces: map[uint32]*space{}, segs: map[uint64]*segment{},
 		bad: map[disk.Address]struct{}{}, spoilt: map[disk.Address]struct{}{}, moved: make(chan struct{}), live: map[uint64]int64{},
@@ -72,6 +72,7 @@ func newStore(dir string, o Options) *Store {
 	s.ghost.enabled = o.Admission == AdmitSecondTouch
 	s.budget.perDay = o.WriteBudgetBytesPerDay
 	s.pool = aligned.NewPool(o.MaxInflightBytes)
+	s.lent = newByteGate(max(o.MaxInflightBytes/lentShare, 1))
 	s.movePool = aligned.NewPool(o.movePoolBytes())
 	s.life, s.endLife = context.WithCancel(context.Background())
 	s.slots = newLane(opsMax, s.deviceHangs)

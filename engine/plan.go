@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/internal/aligned"
 	"github.com/sealstone/sealstone/tiers/disk"
 )
@@ -32,6 +33,32 @@ type want struct {
 	guarded bool
 	// changed: other bytes were found in guarded memory than verify.
 	changed bool
+	// decodedBytes is the memory for the raw bytes of a block that turned out to
+	// be compressed when it was to be lent.
+	decodedBytes int64
+	// whole is, of an alias whose own page is read for a Stat, what the index
+	// holds; found has the page in place of it.
+	whole *index.Entry
+}
+
+// take enters what a lookup found. A Stat reads the header that was written for
+// the key, which of an alias is a page of its own.
+func (w *want) take(g *getBatch, found lookupResult) {
+	w.found, w.whole = found, nil
+	if g.heads != nil && found.ok && found.entry.IsAlias() {
+		w.whole = &found.entry
+		w.found.entry.Extent, w.found.entry.Own = found.entry.Own, index.Extent{}
+	}
+}
+
+// leaveOwnPage turns from an alias's own page, which does not verify, to the
+// header of its bytes: a get needs no more. It reports false for other blocks.
+func (w *want) leaveOwnPage() bool {
+	if w.whole == nil {
+		return false
+	}
+	w.found.entry, w.whole, w.corruptBy = *w.whole, nil, nil
+	return true
 }
 
 // fetch is one read of the plan: an extent, neighbours in a segment, or the
@@ -47,6 +74,10 @@ type fetch struct {
 	// pieces, of a fetch of chunks, are what is read of the extent.
 	pieces []piece
 	runs   []chunkSpan
+	// lentBytes, of what is to be lent, is the memory for it. apart: it is more
+	// than is read, as the block is decoded where it lies.
+	lentBytes int64
+	apart     bool
 }
 
 // plan turns the blocks into few large reads in the order of the disk. Ranges
@@ -123,7 +154,14 @@ func (p *Part) whole() bool { return p.OffsetBytes == 0 && p.LengthBytes == 0 }
 func (g *getBatch) fetchOf(w *want) *fetch {
 	e := &w.found.entry
 	f := &fetch{wants: []*want{w}, from: e.Address.Page, to: e.Address.Page + e.Pages}
-	if !g.wantsWhole(w.parts, *e) {
+	switch {
+	case g.heads != nil:
+		f.pieces = []piece{{len: int64(e.HeaderPages) * disk.PageBytes}}
+		return f
+	case g.lend != nil:
+		f.lentBytes, f.apart = w.lentBytes(g.n), w.shrunk()
+		return f
+	case !g.wantsWhole(w.parts, *e):
 		return g.fetchChunks(f, w)
 	}
 	if g.o.WaitForDevice && w.planeBytes != nil {
@@ -171,10 +209,14 @@ func (f *fetch) join(next *fetch) bool {
 	if total > fetchBytesMax || gap > gapBytesMax || gap > total/4 || f.spans+next.spans > fetchSpansMax {
 		return false
 	}
-	if f.straight && gap > 0 {
-		return false // there is no place for the bytes between
+	if gap > 0 && (f.straight || f.lentBytes > 0) {
+		return false // there is no place for the bytes between, or it would be lent too
+	}
+	if f.apart || next.apart {
+		return false
 	}
 	f.to, f.spans = next.to, f.spans+next.spans
+	f.lentBytes += next.lentBytes
 	f.wants = append(f.wants, next.wants...)
 	return true
 }

@@ -193,7 +193,7 @@ func (p *putBatch) prepare() bool {
 // copyLists copies all of a block but the planes' bytes: the caller may use
 // its lists again as soon as it left.
 func (b *PutBlock) copyLists() PutBlock {
-	c := PutBlock{Hash: bytes.Clone(b.Hash), Parent: bytes.Clone(b.Parent), Planes: slices.Clone(b.Planes)}
+	c := PutBlock{Hash: bytes.Clone(b.Hash), Parent: bytes.Clone(b.Parent), PlainKey: bytes.Clone(b.PlainKey), Planes: slices.Clone(b.Planes)}
 	for i := range c.Planes {
 		c.Planes[i].Spans = slices.Clone(c.Planes[i].Spans)
 	}
@@ -210,6 +210,9 @@ func shedStatus(err error) Status {
 
 func (n *Namespace) checkPut(b *PutBlock) ([]PlaneData, error) {
 	if err := checkHashes(b.Hash, b.Parent); err != nil {
+		return nil, err
+	}
+	if err := checkPlainKey(b); err != nil {
 		return nil, err
 	}
 	planes, err := n.planesInOrder(b)

@@ -323,7 +323,7 @@ func TestWritesLeaveRoomForReads(t *testing.T) {
 func TestWriteGate(t *testing.T) {
 	checkLeaks(t)
 	rapid.Check(t, func(t *rapid.T) {
-		g := newWriteGate(rapid.Int64Range(1, 100).Draw(t, "most"))
+		g := newByteGate(rapid.Int64Range(1, 100).Draw(t, "most"))
 		sizes := rapid.SliceOfN(rapid.Int64Range(1, 200), 1, 40).Draw(t, "sizes")
 		var wg sync.WaitGroup
 		for _, n := range sizes {

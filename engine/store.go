@@ -42,7 +42,8 @@ type Store struct {
 	asks         *lane         // of what needs the index alone: Match, Has, Touch
 	controls     *lane         // of Namespace, BumpEpoch, EvictOnce
 	builders     chan struct{} // copying and hashing for puts
-	gate         *writeGate
+	gate         *byteGate     // of what puts have with the device
+	lent         *byteGate     // of the memory that views hold
 	queue        *submitQueue
 	buffers      atomic.Int64 // bytes handed out by NewBuffer
 

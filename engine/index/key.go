@@ -1,6 +1,7 @@
 package index
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 
@@ -63,6 +64,13 @@ func appendKey(dst []byte, k Key) []byte {
 	dst = append(dst, k.Hash...)
 	spread(dst[len(dst)-len(k.Hash):])
 	return dst
+}
+
+// Compare gives the order in which the index lists keys. It is not that of
+// their hashes.
+func (k Key) Compare(other Key) int {
+	var a, b [keyPrefixBytes + 64]byte
+	return bytes.Compare(appendKey(a[:0], k), appendKey(b[:0], other))
 }
 
 // spread mixes a hash in place; a second time it takes that back. What is
