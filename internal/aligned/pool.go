@@ -78,7 +78,7 @@ func (p *Pool) Get(ctx context.Context, sizeBytes int) (*Buffer, error) {
 	case <-w.ready:
 	case <-ctx.Done():
 		if p.leave(w) {
-			return nil, fmt.Errorf("%w: %d bytes, limit %d: %w", ErrExhausted, sizeBytes, p.o.LimitBytes, context.Cause(ctx))
+			return nil, fmt.Errorf("%w: %d bytes, limit %d: %w", ErrExhausted, sizeBytes, p.Memory().LimitBytes, context.Cause(ctx))
 		}
 		// The room came at the same time.
 	}

@@ -75,3 +75,16 @@ func New(o Options) *Pool {
 	}
 	return p
 }
+
+// SetLimit changes the limit. What is in use stays; requests wait until it is
+// below the new limit.
+func (p *Pool) SetLimit(limitBytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.o.LimitBytes = limitBytes
+	p.squeeze(max(0, limitBytes-p.inUseBytes))
+	p.serve()
+}
+
+// TakenBytes is what a buffer of sizeBytes takes of a pool's limit.
+func TakenBytes(sizeBytes int) int64 { return bytesOf(classPages(sizeBytes)) }

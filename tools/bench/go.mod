@@ -7,6 +7,7 @@ replace github.com/sealstone/sealstone => ../..
 require (
 	github.com/cockroachdb/pebble/v2 v2.1.7
 	github.com/dgraph-io/badger/v4 v4.9.6
+	github.com/maypok86/otter/v2 v2.4.0
 	github.com/sealstone/sealstone v0.0.0
 	go.etcd.io/bbolt v1.5.0
 	go.uber.org/goleak v1.3.0
