@@ -49,7 +49,7 @@ func TestAgainstMap(t *testing.T) {
 			},
 			"release": func(t *rapid.T) {
 				if len(held) == 0 {
-					t.Skip("nothing is held")
+					return
 				}
 				h := held[0]
 				held = held[1:]
