@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sealstone/sealstone/engine"
 	"github.com/sealstone/sealstone/tools/internal/access"
 	"github.com/sealstone/sealstone/tools/internal/server/resp"
 )
@@ -37,7 +36,7 @@ type conn struct {
 	busy       atomic.Bool
 
 	regions  Regions
-	leases   map[int64]*engine.Lease
+	leases   map[int64]heldLease
 	leaseID  int64
 	lastLook bool // the last read before a shutdown was tried
 

@@ -23,7 +23,8 @@ type commandCounters struct {
 type limit uint8
 
 const (
-	limitValueBytes limit = iota
+	limitNone limit = iota
+	limitValueBytes
 	limitCommandBytes
 	limitMemory
 	limitArguments
@@ -35,7 +36,7 @@ const (
 	limitCount
 )
 
-var limitNames = [limitCount]string{"value-bytes", "command-bytes", "memory", "arguments", "handles", "leases", "regions", "key-bytes"}
+var limitNames = [limitCount]string{"none", "value-bytes", "command-bytes", "memory", "arguments", "handles", "leases", "regions", "key-bytes"}
 
 // kind tells plain keys from blocks of a layout.
 type kind uint8

@@ -49,6 +49,9 @@ type Options struct {
 	// Regions bounds the memory that peers share. Its zero value is its
 	// defaults.
 	Regions shm.Limits
+	// LeaseDuration is the engine.Options.LeaseDuration of the store, which
+	// KV.MATCH tells clients. Default 60 s, as there.
+	LeaseDuration time.Duration
 	// Logger gets one line per change of state. The default is silence.
 	Logger *slog.Logger
 	// Version is what INFO says of the program.
@@ -72,6 +75,7 @@ func (o Options) withDefaults() (Options, error) {
 	orDefault(&o.ReadTimeout, 30*time.Second)
 	orDefault(&o.WriteTimeout, 30*time.Second)
 	orDefault(&o.RequestTimeout, 30*time.Second)
+	orDefault(&o.LeaseDuration, time.Minute)
 	orDefault(&o.Version, "dev")
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -88,6 +92,7 @@ func (o Options) withDefaults() (Options, error) {
 		{"ReadTimeout", int64(o.ReadTimeout), 1},
 		{"WriteTimeout", int64(o.WriteTimeout), 1},
 		{"IdleTimeout", int64(o.IdleTimeout), 0},
+		{"LeaseDuration", int64(o.LeaseDuration), 1},
 		{"RequestTimeout", int64(o.RequestTimeout), 1},
 	} {
 		if c.value < c.min {

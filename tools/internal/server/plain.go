@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"sync"
 
 	"github.com/sealstone/sealstone/engine"
 )
 
 // keyBytesMax is the longest plain key; longer ones are never stored.
 const keyBytesMax = 512
+
+// valuePlane is the plane of the layout of plain keys.
+const valuePlane = "value"
 
 // keepable reports whether a key can be stored at all. One that can not is
 // always a miss: clients that mistake an error line for an answer lose their
@@ -32,4 +37,51 @@ func (c *conn) withPlain(work func(ctx context.Context, n *engine.Namespace) (st
 		c.s.spaces.forget(c.who.Tenant, n)
 	}
 	return errors.New("server: the epoch moves on faster than a command is done")
+}
+
+// eachPlain is withPlain for an answer per key. Keys that can not be kept, and
+// all where the store answers nothing, are StatusMiss.
+func (c *conn) eachPlain(keys [][]byte, ask func(ctx context.Context, n *engine.Namespace, hashes [][]byte) []engine.Status) []engine.Status {
+	out := make([]engine.Status, len(keys))
+	var hashes [][]byte
+	var places []int
+	for i, k := range keys {
+		out[i] = engine.StatusMiss
+		if keepable(k) {
+			hashes = append(hashes, engine.KeyHash(k))
+			places = append(places, i)
+		}
+	}
+	if len(hashes) == 0 {
+		return out
+	}
+	_ = c.withPlain(func(ctx context.Context, n *engine.Namespace) bool {
+		for i, st := range ask(ctx, n, hashes) {
+			if st == engine.StatusStaleEpoch {
+				return true
+			}
+			out[places[i]] = st
+		}
+		return false
+	})
+	return out
+}
+
+// isStale reports whether an answer came from before the epoch's last move.
+func isStale(err error) bool { return errors.Is(err, engine.ErrEpoch) }
+
+// overwriteLocks keep sets apart that put another value in the place of the
+// same one: each is a drop and a put, and two of them could undo each other.
+type overwriteLocks struct {
+	seed    maphash.Seed
+	stripes [64]sync.Mutex
+}
+
+func (o *overwriteLocks) of(tenant string, key []byte) *sync.Mutex {
+	var h maphash.Hash
+	h.SetSeed(o.seed)
+	_, _ = h.WriteString(tenant)
+	_ = h.WriteByte(0)
+	_, _ = h.Write(key)
+	return &o.stripes[h.Sum64()%uint64(len(o.stripes))]
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,8 @@ type Server struct {
 	spaces *spaces
 	shared *shm.Host
 	count  counters
+	// overwrites keep sets of the same key apart.
+	overwrites overwriteLocks
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -39,7 +42,8 @@ func New(store *engine.Store, o Options) (*Server, error) {
 		return nil, err
 	}
 	return &Server{
-		store: store, o: o, memory: newMemory(o.ValueMemoryBytes), spaces: newSpaces(store, o.HandlesMax), shared: shm.NewHost(store, o.Regions),
+		overwrites: overwriteLocks{seed: maphash.MakeSeed()},
+		store:      store, o: o, memory: newMemory(o.ValueMemoryBytes), spaces: newSpaces(store, o.HandlesMax), shared: shm.NewHost(store, o.Regions),
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, idle: make(chan struct{}), started: time.Now(),
 	}, nil
 }

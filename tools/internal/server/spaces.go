@@ -17,10 +17,16 @@ type spaces struct {
 	max   int
 	mu    sync.Mutex
 	plain map[string]*engine.Namespace // by tenant
+
+	lastID      int64
+	byID        map[int64]*handle
+	byKey       map[handleKey]*handle
+	compression map[int64]engine.Compression
 }
 
 func newSpaces(store *engine.Store, handlesMax int) *spaces {
-	return &spaces{store: store, max: handlesMax, plain: map[string]*engine.Namespace{}}
+	return &spaces{store: store, max: handlesMax, plain: map[string]*engine.Namespace{},
+		byID: map[int64]*handle{}, byKey: map[handleKey]*handle{}, compression: map[int64]engine.Compression{}}
 }
 
 // plainOf is the namespace of a tenant's plain keys. An error means that the

@@ -67,11 +67,11 @@ func (s *Server) Stats() Stats {
 		IdleTimeouts: c.idleTimeouts.Load(), ReadTimeouts: c.readTimeouts.Load(), WriteTimeouts: c.writeTimeouts.Load(),
 		BytesIn: c.bytesIn.Load(), BytesOut: c.bytesOut.Load(),
 		ValueBytes: s.memory.inUse(), ValueBytesMax: s.o.ValueMemoryBytes, ValueWaits: s.memory.waits.Load(),
-		HandlesMax: s.o.HandlesMax, Overwrites: c.overwrites.Load(),
+		Handles: s.spaces.handles(), HandlesMax: s.o.HandlesMax, Overwrites: c.overwrites.Load(),
 		Limits: map[string]int64{}, Kinds: map[string]KindStats{}, Commands: map[string]CommandStats{},
 		BucketBounds: slices.Clone(bucketBounds[:]),
 	}
-	for i := range c.limits {
+	for i := limitNone + 1; i < limitCount; i++ {
 		out.Limits[limitNames[i]] = c.limits[i].Load()
 	}
 	for i := range c.kinds {

@@ -82,6 +82,15 @@ func (w *Writer) Null() {
 	w.line('$', "-1")
 }
 
+// NullArray is Null where an array would stand.
+func (w *Writer) NullArray() {
+	if w.proto == 3 {
+		w.Null()
+		return
+	}
+	w.line('*', "-1")
+}
+
 // Bulk copies p.
 func (w *Writer) Bulk(p []byte) {
 	w.number('$', int64(len(p)))
