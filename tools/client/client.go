@@ -4,109 +4,141 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
+	"fmt"
+	"sync"
 
 	"github.com/sealstone/sealstone/engine"
-	"github.com/sealstone/sealstone/engine/layout"
 )
 
-var errSoon = errors.New("client: not yet")
+// Client is a pool of connections to one server. It connects anew by itself
+// after the server was away.
+type Client struct {
+	o    Options
+	pool *pool
+	unix bool
 
-// Client is a pool of connections to one server.
-type Client struct{}
-
-// Dial connects to "unix:/path" or "host:port".
-func Dial(ctx context.Context, address string, o Options) (*Client, error) { return nil, errSoon }
-
-// Namespace opens a namespace as engine.Store.Namespace does; a differing layout
-// is an *engine.LayoutMismatchError.
-func (c *Client) Namespace(ctx context.Context, l layout.Layout, tenant string, o engine.NamespaceOptions) (*Namespace, error) {
-	return nil, errSoon
+	mu      sync.Mutex
+	regions regionMap
+	closed  bool
 }
 
-// RegisterMemory shares memory with the server: p maps the file fd from its
-// beginning, with MAP_SHARED. The file stays the caller's.
-func (c *Client) RegisterMemory(p []byte, fd int) (*Region, error) { return nil, errSoon }
+// Dial connects to "unix:/path" or "host:port". An error means that the server
+// is not there now, or refuses the login.
+func Dial(ctx context.Context, address string, o Options) (*Client, error) {
+	o = o.withDefaults()
+	network, _ := parseAddress(address)
+	c := &Client{o: o, pool: newPool(address, o), unix: network == "unix"}
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	err := c.ask(ctx, newCommand("PING"), func(a *answers) error {
+		_, err := a.text(answerLineMax)
+		return err
+	})
+	if err != nil {
+		_ = c.Close(ctx)
+		return nil, fmt.Errorf("client: dial %s: %w", address, err)
+	}
+	return c, nil
+}
 
-// NewRegion makes memory that is shared with the server.
-func (c *Client) NewRegion(sizeBytes int64) (*Region, error) { return nil, errSoon }
+// bounded gives a context without deadline the default one.
+func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, c.o.CallTimeout)
+}
+
+// ask sends a short question on the connection that is kept for such.
+func (c *Client) ask(ctx context.Context, cmd *command, read func(*answers) error) error {
+	return c.pool.with(ctx, c.pool.asks, true, func(conn *conn) error { return conn.do(ctx, cmd, read) })
+}
 
 // Stats are the server's figures as one JSON object.
-func (c *Client) Stats(ctx context.Context) (json.RawMessage, error) { return nil, errSoon }
-
-// Health is how much of its work the server's store does.
-func (c *Client) Health(ctx context.Context) (Health, error) { return Health{}, errSoon }
-
-// Close ends the connections, after the calls under way or at the end of ctx.
-func (c *Client) Close(ctx context.Context) error { return nil }
+func (c *Client) Stats(ctx context.Context) (json.RawMessage, error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	var out []byte
+	err := c.ask(ctx, newCommand("KV.STATS"), func(a *answers) (err error) {
+		out, err = a.text(answerBulkMax)
+		return err
+	})
+	return out, err
+}
 
 // Health is the state of the server's store and why it is not better.
 type Health struct {
-	State   string
+	State   string // "ok", "read-only", "all-miss", "closed"
 	Reasons []string
 }
 
-// Region is memory that the server shares.
-type Region struct{}
+// reasonBytesMax bounds a sentence of the server.
+const reasonBytesMax = 1 << 20
 
-// Bytes is the memory; nil after Release.
-func (r *Region) Bytes() []byte { return nil }
-
-// Release ends the region. No call may use it any more.
-func (r *Region) Release() {}
-
-// Lease keeps the blocks of a match, see engine.Lease. It ends with its
-// connection too.
-type Lease struct{}
-
-// Blocks is the length of the longest stored prefix.
-func (l *Lease) Blocks() int { return 0 }
-
-// Duration is how long the lease lasts from the match or the last Renew on.
-func (l *Lease) Duration() time.Duration { return 0 }
-
-// Renew begins the lease's time anew; false: it has ended.
-func (l *Lease) Renew(ctx context.Context) bool { return false }
-
-// Release ends the lease.
-func (l *Lease) Release() {}
-
-// Namespace is engine.Namespace at a server.
-type Namespace struct{}
-
-// Info is that of engine.Namespace.
-func (n *Namespace) Info() engine.NamespaceInfo { return engine.NamespaceInfo{} }
-
-// Layout is that of engine.Namespace.
-func (n *Namespace) Layout() layout.Layout { return layout.Layout{} }
-
-// Differences is that of engine.Namespace.
-func (n *Namespace) Differences() []layout.Difference { return nil }
-
-// Warnings is that of engine.Namespace.
-func (n *Namespace) Warnings() []string { return nil }
-
-// Put is that of engine.Namespace.
-func (n *Namespace) Put(ctx context.Context, blocks []engine.PutBlock, o engine.PutOptions) []engine.PutResult {
-	return nil
+// Health is how much of its work the server's store does.
+func (c *Client) Health(ctx context.Context) (Health, error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	var h Health
+	err := c.ask(ctx, newCommand("KV.HEALTH"), func(a *answers) error {
+		if err := a.listOf(2); err != nil {
+			return err
+		}
+		state, err := a.text(reasonBytesMax)
+		if err != nil {
+			return err
+		}
+		h.State = string(state)
+		h.Reasons, err = a.texts()
+		return err
+	})
+	return h, err
 }
 
-// Get is that of engine.Namespace.
-func (n *Namespace) Get(ctx context.Context, blocks []engine.GetBlock, o engine.GetOptions) []engine.GetResult {
-	return nil
+// texts reads a list of sentences.
+func (a *answers) texts() (out []string, err error) {
+	n, err := a.list()
+	for i := 0; err == nil && i < n; i++ {
+		var p []byte
+		p, err = a.text(reasonBytesMax)
+		out = append(out, string(p))
+	}
+	return out, err
 }
 
-// Has is that of engine.Namespace.
-func (n *Namespace) Has(ctx context.Context, hashes [][]byte) []engine.Status { return nil }
+// Close ends the connections when the calls under way have their answers, or
+// at the end of ctx, whose error it then returns; it may be called again to
+// wait on. Calls that come later are answered StatusClosed. Regions end with
+// the client.
+func (c *Client) Close(ctx context.Context) error {
+	err := c.pool.close(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil && !c.closed {
+		c.closed = true
+		for _, r := range c.regions.all() {
+			r.end()
+		}
+	}
+	return err
+}
 
-// Touch is that of engine.Namespace.
-func (n *Namespace) Touch(ctx context.Context, hashes [][]byte) []engine.Status { return nil }
-
-// Drop is that of engine.Namespace.
-func (n *Namespace) Drop(ctx context.Context, hashes [][]byte) []engine.Result { return nil }
-
-// Match is that of engine.Namespace.
-func (n *Namespace) Match(ctx context.Context, hashes [][]byte) (*Lease, error) { return nil, errSoon }
-
-// BumpEpoch is that of engine.Namespace.
-func (n *Namespace) BumpEpoch(ctx context.Context) (*Namespace, error) { return nil, errSoon }
+// statusOf is the status of blocks of a command that was not answered: begun
+// says that it may have been done.
+func statusOf(err error, otherwise engine.Status) engine.Status {
+	switch {
+	case errors.Is(err, engine.ErrClosed):
+		return engine.StatusClosed
+	case errors.Is(err, engine.ErrEpoch):
+		return engine.StatusStaleEpoch
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return engine.StatusTimeout
+	case errors.Is(err, ErrRegionLost):
+		return engine.StatusTimeout
+	case codeOf(err) == "LIMIT":
+		return otherwise
+	case codeOf(err) != "":
+		return engine.StatusInvalid
+	}
+	return engine.StatusIOError
+}

@@ -26,15 +26,11 @@ type Options struct {
 	// answer Invalid from then on, and must not be used for anything else
 	// before the server's end, as it may still read or write there.
 	LingerMax time.Duration
-	// InlineBytesMax bounds what one request or answer carries inside the
-	// message, 256 MiB by default; larger batches go in several.
-	InlineBytesMax int64
 }
 
 const (
-	connectionsDefault    = 4
-	connectionsMax        = 64
-	inlineBytesMaxDefault = 256 << 20
+	connectionsDefault = 4
+	connectionsMax     = 64
 )
 
 func (o Options) withDefaults() Options {
@@ -45,9 +41,6 @@ func (o Options) withDefaults() Options {
 	orDefault(&o.CallTimeout, 30*time.Second)
 	orDefault(&o.DialTimeout, 5*time.Second)
 	orDefault(&o.LingerMax, 10*time.Second)
-	if o.InlineBytesMax <= 0 {
-		o.InlineBytesMax = inlineBytesMaxDefault
-	}
 	return o
 }
 
