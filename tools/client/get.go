@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/sealstone/sealstone/engine"
+	"github.com/sealstone/sealstone/engine/layout"
 	"github.com/sealstone/sealstone/tools/internal/wire"
 )
 
@@ -74,14 +75,18 @@ func (it *getItem) check() {
 		it.failed = invalid(hash, "no parts: say which planes are wanted, and where to")
 		return
 	}
+	if len(it.block.Parts) > layout.MaxPlanes {
+		it.failed = invalid(hash, "%d parts: a server takes %d at a time", len(it.block.Parts), layout.MaxPlanes)
+		return
+	}
 	for j := range it.block.Parts {
 		p := &it.block.Parts[j]
 		room := spanBytes(p.Spans)
 		switch {
 		case p.OffsetBytes < 0 || p.LengthBytes < 0:
 			it.failed = invalid(hash, "negative range: offset %d, length %d", p.OffsetBytes, p.LengthBytes)
-		case p.LengthBytes > 0 && room != p.LengthBytes:
-			it.failed = invalid(hash, "spans hold %d bytes, the range has %d", room, p.LengthBytes)
+		case p.LengthBytes > 0 && room != p.LengthBytes, p.OffsetBytes > engine.MaxBlockBytes, p.LengthBytes > engine.MaxBlockBytes:
+			it.failed = invalid(hash, "spans hold %d bytes, the range has %d from %d", room, p.LengthBytes, p.OffsetBytes)
 			it.failed.Status = engine.StatusLengthMismatch
 		case lostRegion(it.places[j]) != nil:
 			it.failed = invalid(hash, "a part lies in a lost region")

@@ -41,16 +41,28 @@ func (n *Namespace) Drop(ctx context.Context, hashes [][]byte) []engine.Result {
 func (n *Namespace) each(ctx context.Context, name string, from chan *slot, hashes [][]byte) []engine.Status {
 	ctx, cancel := n.c.bounded(ctx)
 	defer cancel()
-	out := make([]engine.Status, 0, len(hashes))
-	for some := range slices.Chunk(hashes, hashesMax) {
+	out := make([]engine.Status, len(hashes))
+	var good [][]byte // one bad hash would fail the command
+	var places []int
+	for i, h := range hashes {
+		if out[i] = engine.StatusInvalid; goodHash(h) {
+			good, places = append(good, h), append(places, i)
+		}
+	}
+	for some := range slices.Chunk(good, hashesMax) {
 		got, err := n.statuses(ctx, name, from, some)
 		if err != nil {
 			got = slices.Repeat([]engine.Status{statusOf(err, engine.StatusShed)}, len(some))
 		}
-		out = append(out, got...)
+		for j, st := range got {
+			out[places[j]] = st
+		}
+		places = places[len(some):]
 	}
 	return out
 }
+
+func goodHash(h []byte) bool { return len(h) >= engine.MinHashBytes && len(h) <= engine.MaxHashBytes }
 
 func (n *Namespace) statuses(ctx context.Context, name string, from chan *slot, hashes [][]byte) (out []engine.Status, err error) {
 	err = n.with(ctx, from, true, func(c *conn, handle int64) error {
@@ -114,6 +126,11 @@ func (l *Lease) Duration() time.Duration { return l.duration }
 
 // Match is that of engine.Namespace.
 func (n *Namespace) Match(ctx context.Context, hashes [][]byte) (*Lease, error) {
+	for _, h := range hashes {
+		if !goodHash(h) {
+			return nil, invalid(bytes.Clone(h), "hash of %d bytes: %d to %d are allowed", len(h), engine.MinHashBytes, engine.MaxHashBytes)
+		}
+	}
 	ctx, cancel := n.c.bounded(ctx)
 	defer cancel()
 	l := &Lease{c: n.c}

@@ -3,9 +3,11 @@ package client
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/sealstone/sealstone/engine"
+	"github.com/sealstone/sealstone/engine/layout"
 	"github.com/sealstone/sealstone/tools/internal/wire"
 )
 
@@ -19,9 +21,7 @@ func (n *Namespace) Put(ctx context.Context, blocks []engine.PutBlock, o engine.
 	var g grouper
 	for i := range blocks {
 		it := n.putItem(&blocks[i], i)
-		if it.lost != nil {
-			be := invalid(bytes.Clone(blocks[i].Hash), "a plane lies in a lost region")
-			be.Err = ErrRegionLost
+		if be := it.check(); be != nil {
 			out[i] = engine.PutResult{Status: be.Status, Err: be}
 			continue
 		}
@@ -58,6 +58,20 @@ func (n *Namespace) putItem(b *engine.PutBlock, i int) putItem {
 		}
 	}
 	return it
+}
+
+// check refuses what would fail the command, and others of the batch with it.
+func (it *putItem) check() *engine.BlockError {
+	be := invalid(bytes.Clone(it.block.Hash), "")
+	switch n := len(it.block.Planes); {
+	case it.lost != nil:
+		be.Reason, be.Err = "a plane lies in a lost region", ErrRegionLost
+	case n == 0 || n > layout.MaxPlanes:
+		be.Status, be.Reason = engine.StatusLayoutMismatch, fmt.Sprintf("%d planes: a layout has 1 to %d", n, layout.MaxPlanes)
+	default:
+		return nil
+	}
+	return be
 }
 
 func (it *putItem) args() int { return 4 + 3*len(it.block.Planes) }

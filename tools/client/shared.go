@@ -29,6 +29,9 @@ func (c *Client) places(spans [][]byte) []place {
 	}
 	var out []place
 	for _, s := range spans {
+		if len(s) == 0 {
+			continue // the server has no spans without bytes
+		}
 		r, off := c.regions.of(s)
 		if r == nil {
 			return nil
@@ -87,11 +90,14 @@ func (n *Namespace) exchangeShared(ctx context.Context, c *conn, cmd *command, r
 	return err
 }
 
+// timeoutMaxMillis is the longest time that the server lets be asked for.
+const timeoutMaxMillis = 24 * 60 * 60 * 1000
+
 // flags are the flags of a command, with what is left of the context's time.
 func flags(ctx context.Context, words ...string) string {
 	left := int64(1)
 	if end, ok := ctx.Deadline(); ok {
-		left = max(time.Until(end).Milliseconds(), 1)
+		left = max(min(time.Until(end).Milliseconds(), timeoutMaxMillis), 1)
 	}
 	text := "timeout=" + strconv.FormatInt(left, 10)
 	for _, w := range words {
