@@ -9,6 +9,7 @@ import (
 type Source interface {
 	Stats() engine.Stats
 	Health() engine.Health
+	Tenants() []engine.TenantUse
 }
 
 const namespace = "sealstone"
@@ -21,6 +22,8 @@ type Collector struct {
 	health  *prometheus.Desc
 	info    *prometheus.Desc
 	device  deviceDescs
+	tier    tierDescs
+	tenant  tenantDescs
 }
 
 // figure is one number of Stats.
@@ -42,7 +45,7 @@ func New(s Source, labels prometheus.Labels) *Collector {
 		health: desc("health", "1 for the state that the store is in: ok, read-only, all-miss or closed.", "state"),
 		info:   desc("read_path_info", "1; the way by which blocks are read, and why no faster one is used.", "path", "reason"),
 	}
-	c.device = newDeviceDescs(desc)
+	c.device, c.tier, c.tenant = newDeviceDescs(desc), newTierDescs(desc), newTenantDescs(desc)
 	for _, d := range definitions {
 		c.figures = append(c.figures, figure{desc(d.name, d.help), d.kind, d.of})
 	}
@@ -58,6 +61,8 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	out <- c.health
 	out <- c.info
 	c.device.describe(out)
+	c.tier.describe(out)
+	c.tenant.describe(out)
 }
 
 // Collect implements prometheus.Collector.
@@ -79,4 +84,6 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 	out <- prometheus.MustNewConstMetric(c.info, prometheus.GaugeValue, 1, s.PathRead, s.PathReason)
 	c.device.collect(out, &s)
+	c.tier.collect(out, &s)
+	c.tenant.collect(out, c.source.Tenants())
 }

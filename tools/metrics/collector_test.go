@@ -18,7 +18,10 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 type fixed struct{ stats engine.Stats }
 
-func (f fixed) Stats() engine.Stats   { return f.stats }
+func (f fixed) Stats() engine.Stats { return f.stats }
+func (f fixed) Tenants() []engine.TenantUse {
+	return []engine.TenantUse{{Tenant: "team-a", QuotaBytes: 5001, StoredBytes: 5002, Blocks: 5003, ShedBlocks: 5004, TrimmedBlocks: 5005}, {Tenant: "team-b", StoredBytes: 5006}}
+}
 func (f fixed) Health() engine.Health { return engine.Health{State: engine.HealthReadOnly} }
 
 // numbered gives every number of Stats a value of its own, so that a figure
@@ -44,6 +47,9 @@ func numbered() engine.Stats {
 	s.HostBounce = engine.DevicePathStats{Attempted: 3001, AttemptedBytes: 3002, Verified: 3003, VerifiedBytes: 3004, Corrupt: 3005, Failed: 3006, FellBack: 3007, FellBackBytes: 3008}
 	s.CuFile = engine.DevicePathStats{Attempted: 3101, AttemptedBytes: 3102, Verified: 3103, VerifiedBytes: 3104, Corrupt: 3105, Failed: 3106, FellBack: 3107, FellBackBytes: 3108}
 	s.DevicePut = engine.DevicePutStats{Copied: 3201, CopiedBytes: 3202, Failed: 3203, Sealed: 3204}
+	s.Host = engine.HostStats{CapacityBytes: 4001, Bytes: 4002, Blocks: 4003, LentBytes: 4004, Hits: 4005, Misses: 4006, ServedBytes: 4007,
+		VerifiedBytes: 4008, Inserted: 4009, Evicted: 4010, Rejected: 4011, Stale: 4012, Corrupt: 4013}
+	s.Paths = []engine.PathState{{Name: "uring", Reads: 6001, Demoted: "wrong bytes"}, {Name: "pread", Current: true, Reads: 6002}}
 	s.Scrub = engine.ScrubStats{
 		Cycle: engine.ScrubCycle{Number: 2001}, LeftBytes: 2002, YieldedTime: 2003 * time.Second,
 		Due: time.Unix(2004, 500_000_000), Last: engine.ScrubCycle{End: time.Unix(2005, 0)},

@@ -100,3 +100,15 @@ func (t *Table) Len() int {
 
 // Path is the file that the table was read from.
 func (t *Table) Path() string { return t.path }
+
+// Identities are those of all tokens, in the order of the file.
+func (t *Table) Identities() []Identity {
+	if t == nil {
+		return nil
+	}
+	var all []Identity
+	for _, k := range t.content.Load().tokens {
+		all = append(all, k.identity)
+	}
+	return all
+}

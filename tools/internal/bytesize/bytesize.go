@@ -78,3 +78,21 @@ func Round(n int64) string {
 	}
 	return fmt.Sprintf("%d B", n)
 }
+
+// Size is a number of bytes as a value of a flag.
+type Size int64
+
+// Set implements pflag.Value.
+func (v *Size) Set(s string) error {
+	n, err := Parse(s)
+	if err == nil {
+		*v = Size(n)
+	}
+	return err
+}
+
+// Type implements pflag.Value.
+func (v *Size) Type() string { return "size" }
+
+// String is the size as Format writes it.
+func (v *Size) String() string { return Format(int64(*v)) }

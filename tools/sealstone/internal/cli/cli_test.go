@@ -97,7 +97,8 @@ func TestHelpIsComplete(t *testing.T) {
 				t.Errorf("%s: over 80 columns: %q", c.Name(), line)
 			}
 		}
-		if c.HasSubCommands() {
+		// A server and a new token make no report.
+		if c.HasSubCommands() || c.Name() == "serve" || c.Name() == "token" {
 			continue
 		}
 		for _, name := range []string{"json", "quiet"} {

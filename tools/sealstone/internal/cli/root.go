@@ -96,6 +96,8 @@ EXAMPLES
 
 // commands makes each subcommand; the order is that of the help.
 var commands = []func(*environment) *cobra.Command{
+	newServe,
+	newToken,
 	newDemo,
 	newReplay,
 	newReplayChild,
