@@ -1,9 +1,7 @@
 package server
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"strconv"
 
 	"github.com/sealstone/sealstone/engine"
@@ -59,10 +57,10 @@ func parseScan(args [][]byte) (o scanOptions, problem string) {
 	return o, ""
 }
 
-// scan pages through the keys by their hashes. The cursor is the first 8 bytes
-// of the last hash looked at: it holds nothing in the server and survives a
-// restart. Keys whose hashes begin with the same 8 bytes may be left out where
-// a page ends between them.
+// scan pages through the keys. The cursor is the position of the last hash
+// looked at: it holds nothing in the server and survives a restart. Of keys
+// whose hashes have the same 64 bits there some may be left out, where a page
+// ends between them.
 func scan(c *conn, cmd *resp.Command) {
 	o, problem := parseScan(cmd.Args[1:])
 	if problem != "" {
@@ -94,19 +92,20 @@ func scan(c *conn, cmd *resp.Command) {
 	}
 }
 
+// cursorOf is never 0 for a page that is followed by another: a hash that
+// stands at 0 would begin anew for ever.
 func cursorOf(last []byte) uint64 {
-	if len(last) < 8 {
+	if last == nil {
 		return 0
 	}
-	return binary.BigEndian.Uint64(last)
+	return max(engine.KeysPosition(last), 1)
 }
 
-// afterCursor is behind all hashes that begin with the cursor.
 func afterCursor(cursor uint64) []byte {
 	if cursor == 0 {
 		return nil
 	}
-	return append(binary.BigEndian.AppendUint64(nil, cursor), bytes.Repeat([]byte{0xff}, engine.MaxHashBytes-8)...)
+	return engine.KeysBehind(cursor)
 }
 
 func dbSize(c *conn, _ *resp.Command) { c.out.Int(c.keyCount()) }

@@ -92,3 +92,13 @@ func (r *rig) peer(c net.Conn) *peer {
 	r.t.Cleanup(func() { c.Close() })
 	return &peer{r.t, c, bufio.NewReader(c)}
 }
+
+// eventually waits for what another goroutine is about to do.
+func (r *rig) eventually(done func() bool) {
+	r.t.Helper()
+	for end := time.Now().Add(hang); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			r.t.Fatal("it does not happen")
+		}
+	}
+}
