@@ -37,7 +37,7 @@ func newRigOf(t *testing.T, o Options, eo engine.Options) *rig {
 	if eo.MaxBlockBytes == 0 {
 		eo.MaxBlockBytes = 4 << 20
 	}
-	eo.SegmentBytes = 8 << 20
+	eo.SegmentBytes, eo.Path = 8<<20, engine.PathPread // the probe of one path takes less time
 	var err error
 	if r.store, err = engine.Open(r.dir, eo); err != nil {
 		t.Fatal(err)
