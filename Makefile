@@ -34,6 +34,22 @@ help: ## print this list
 build: ## build bin/sealstone
 	$(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/sealstone ./tools/sealstone
 
+.PHONY: lib
+lib: bin/libsealstone.so ## build bin/libsealstone.so, the C ABI, with sealstone.h
+
+# Only the functions of the header are exported; the library stays loaded, as
+# the threads of the Go runtime in it do.
+LIBFLAGS := -Wl,--version-script=$(CURDIR)/tools/libsealstone/sealstone.map \
+	-Wl,-soname,libsealstone.so.1 -Wl,-z,nodelete -Wl,-z,relro
+
+.PHONY: bin/libsealstone.so
+bin/libsealstone.so:
+	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -buildvcs=false -ldflags "$(LDFLAGS) -extldflags '$(LIBFLAGS)'" \
+		-o bin/libsealstone.so.1 ./tools/libsealstone
+	rm -f bin/libsealstone.so.h
+	ln -sf libsealstone.so.1 bin/libsealstone.so
+	cp tools/libsealstone/sealstone.h bin/sealstone.h
+
 .PHONY: demo
 demo: build ## build, then show every promise held on a temporary store
 	bin/sealstone demo

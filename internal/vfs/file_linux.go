@@ -291,6 +291,7 @@ func (f *osFile) Fd() uintptr {
 }
 
 func (f *osFile) Close() error {
+	err := f.ref.close()
 	f.lock.Swap(nil).end()
-	return f.fail("close", f.ref.close())
+	return f.fail("close", err)
 }

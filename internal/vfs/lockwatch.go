@@ -12,8 +12,8 @@ import "sync/atomic"
 type LockWatcher struct {
 	// Taken is called before the lock is tried.
 	Taken func(fd int)
-	// Given is called before the descriptor is closed; its number may be
-	// another file's right after.
+	// Given is called after the descriptor was closed: its number may be
+	// another file's by then, which who was told of the lock has to look at.
 	Given func(fd int)
 }
 
@@ -38,7 +38,7 @@ func watchLock(fd int) *lockWatch {
 	return &lockWatch{w, fd}
 }
 
-// end tells the same watcher that it is over; nil is nothing.
+// end tells the same watcher that the descriptor is closed; nil is nothing.
 func (l *lockWatch) end() {
 	if l != nil {
 		l.w.Given(l.fd)

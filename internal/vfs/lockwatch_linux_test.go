@@ -29,8 +29,8 @@ func watchLocks(t *testing.T) *lockLog {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			var st unix.Stat_t
-			if err := unix.Fstat(fd, &st); err != nil {
-				t.Errorf("descriptor %d is closed already: %v", fd, err)
+			if err := unix.Fstat(fd, &st); err != unix.EBADF {
+				t.Errorf("descriptor %d is still open: %v", fd, err)
 			}
 			i := slices.Index(l.held, fd)
 			if i < 0 {
@@ -55,7 +55,7 @@ func (l *lockLog) want(t *testing.T, held, taken int) {
 }
 
 // TestLockWatcher: it is told of every lock once before it is there and once
-// before its descriptor goes, also where the lock was not to be had.
+// after its descriptor went, also where the lock was not to be had.
 func TestLockWatcher(t *testing.T) {
 	dir := t.TempDir()
 	a, err := OpenOS(dir)

@@ -275,8 +275,8 @@ func (o *OS) lockRoot() (File, error) {
 	}
 	watch := watchLock(fd)
 	if err = retryEINTR(func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) }); err != nil {
-		watch.end()
 		_ = closeFd(fd)
+		watch.end()
 		if err == unix.EWOULDBLOCK {
 			err = ErrLocked
 		}

@@ -1,0 +1,41 @@
+package core
+
+import "sync"
+
+// region is memory that a store knows.
+type region struct {
+	store   *Store
+	once    sync.Once
+	release func()
+}
+
+// Register makes memory known to a store; see sealstone_register_region.
+func (l *Lib) Register(h uint64, memory Span, fd int) (uint64, *Error) {
+	s, e := l.store(h)
+	if e != nil {
+		return 0, e
+	}
+	release, err := s.b.register(memory.bytes(), fd)
+	if err != nil {
+		return 0, callError(err)
+	}
+	handle, ok := l.regions.add(&region{store: s, release: release})
+	if !ok {
+		release()
+		return 0, failf(Shed, "%d regions are registered, as many as there may be", handlesMax)
+	}
+	return handle, nil
+}
+
+// Unregister ends a region of the store.
+func (l *Lib) Unregister(store, h uint64) *Error {
+	r, ok := l.regions.get(h)
+	if !ok || r.store.handle != store {
+		return errBadHandle
+	}
+	if _, ok := l.regions.take(h); !ok {
+		return errBadHandle
+	}
+	r.once.Do(r.release)
+	return nil
+}
