@@ -116,7 +116,7 @@ enum {
     /* Of calls only: */
     SEALSTONE_BAD_HANDLE = 32,      /* no such handle, not any more, or of another store */
     SEALSTONE_FORKED = 33,          /* this process is a child of the one that loaded the library */
-    SEALSTONE_INTERNAL = 34,        /* a bug in the library; sealstone_health keeps what is known */
+    SEALSTONE_INTERNAL = 34,        /* a bug in the library (of items, too); sealstone_health keeps what is known */
     SEALSTONE_LOCKED = 35,          /* another process has the directory open */
     SEALSTONE_NO_STORE = 36,        /* the directory holds no store (must_exist) */
     SEALSTONE_UNSUPPORTED = 37,     /* written by a newer version, or not possible in this mode */
@@ -302,7 +302,7 @@ sealstone_status sealstone_unregister_region(sealstone_store store, sealstone_re
 
 enum {
     SEALSTONE_OP_PUT = 1,    /* store; parts hold the planes of the layout, each once */
-    SEALSTONE_OP_GET = 2,    /* read; parts say which planes or ranges, and where to */
+    SEALSTONE_OP_GET = 2,    /* read; parts, at least one, say which planes or ranges, and where to */
     SEALSTONE_OP_EXISTS = 3, /* OK or MISS; no block is read; no parts */
     SEALSTONE_OP_TOUCH = 4,  /* the same, and marks as used: eviction prefers others */
     SEALSTONE_OP_DROP = 5    /* remove for good; no parts */
@@ -430,8 +430,9 @@ sealstone_status sealstone_drain(sealstone_store store, sealstone_completion *co
 sealstone_status sealstone_event_fd(sealstone_store store, int *fd);
 
 /* Why an item was not OK, in a sentence: what did not hold, in which file and
- * where. Kept for the last 1024 such items that were drained; MISS if it is not
- * there (any more). A plain miss has none. Never blocks. */
+ * where. Kept for the last 1024 such items that were drained, of one operation
+ * for the first 64; MISS if it is not there (any more). A plain miss has none.
+ * Never blocks. */
 sealstone_status sealstone_reason(sealstone_store store, uint64_t op_id, uint32_t item, char *text, size_t cap);
 
 /* Waits until no operation is queued or running; their completions may wait to
