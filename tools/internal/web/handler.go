@@ -66,6 +66,9 @@ func (c *limitedConn) Close() error {
 
 // NewHandler makes the handler of all paths.
 func NewHandler(o Options) http.Handler {
+	if o.Clock == nil {
+		o.Clock = time.Now
+	}
 	s := &site{o: o}
 	mux := http.NewServeMux()
 	answer := func(pattern string, h http.Handler) {

@@ -54,4 +54,6 @@ type Options struct {
 	// Dir is the store's directory, Version the program's, Started when it began.
 	Dir, Version string
 	Started      time.Time
+	// Clock is the time of answers. Default time.Now.
+	Clock func() time.Time
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/sealstone/sealstone/engine"
 	"github.com/sealstone/sealstone/tiers/disk"
@@ -24,12 +23,13 @@ func (s *site) status(w http.ResponseWriter, _ *http.Request) {
 // current gathers the status of this moment.
 func (s *site) current() Status {
 	m := s.o.Now()
-	now := time.Now()
+	now := s.o.Clock()
 	alive, _ := s.o.Alive()
 	out := Status{
 		Schema: SchemaVersion, Version: s.o.Version, Time: now.UTC(), UptimeSeconds: now.Sub(s.o.Started).Seconds(),
 		Phase: m.Phase, PhaseDetail: m.Detail, Alive: alive, Health: Health{State: "unknown", Reasons: []string{}},
-		Store: StoreView{Dir: s.o.Dir}, Paths: []PathView{}, GPUs: m.GPUs, Tenants: []TenantView{}, Events: []EventView{},
+		Store: StoreView{Dir: s.o.Dir, Gets: map[string]int64{}, Puts: map[string]int64{}}, Paths: []PathView{}, GPUs: m.GPUs, Tenants: []TenantView{}, Events: []EventView{},
+		Server: ServerView{Limits: map[string]int64{}, Kinds: map[string]KindView{}, Commands: map[string]CommandView{}},
 	}
 	if out.GPUs.Pairs == nil {
 		out.GPUs.Pairs = []GPUPair{}
