@@ -48,11 +48,12 @@ type Options struct {
 	// damaged beyond opening. The default is IncompatibleRefuse.
 	OnIncompatible OnIncompatible
 
-	// MaxInflightBytes bounds buffers of puts and gets under way. A put over
-	// it is shed; a get waits for its turn until its context ends. The default
-	// is 256 MiB, at least 4 x MaxBlockBytes. Under a memory limit of the
-	// control group the defaults of this field and of IndexCacheBytes are
-	// lowered so that all budgets together stay within a quarter of it.
+	// MaxInflightBytes bounds buffers of puts and gets under way and, to half of
+	// it, the memory that View lends. A put over it is shed; a get waits for its
+	// turn until its context ends. The default is 256 MiB, at least 4 x
+	// MaxBlockBytes. Under a memory limit of the control group the defaults of
+	// this field and of IndexCacheBytes are lowered so that all budgets together
+	// stay within a quarter of it.
 	MaxInflightBytes int64
 	// WriteInflightBytes bounds the bytes of blocks that puts have with the
 	// device at a time, so that reads find it free in between. More than it

@@ -43,6 +43,7 @@ type Stats struct {
 	CompressStoredBytes                int64 // what they came to
 	WritingBytes, WritingBytesMax      int64 // of puts, with the device; the most so far
 	BufferBytes                        int64 // handed out by NewBuffer
+	LentBytes, LentBytesMax            int64 // of InflightBytes, with callers by View; the limit
 	CachedBufferBytes                  int64 // kept for the next put, get or move
 	LeasedBytes, LeasesRefused         int64
 	SubmitQueued                       int
@@ -126,6 +127,7 @@ func (s *Store) Stats() Stats {
 		StraightBytes: c.straightBytes.Load(), ReadAlone: c.readAlone.Load(),
 		MemoryGone: c.memoryGone.Load(), MemoryChanged: c.memoryChanged.Load(),
 		CompressRawBytes: c.compressRaw.Load(), CompressStoredBytes: c.compressStored.Load(),
+		LentBytes: s.lent.heldBytes.Load(), LentBytesMax: s.lent.maxBytes,
 		BufferBytes: s.buffers.Load(), WritingBytes: s.gate.heldBytes.Load(), WritingBytesMax: s.gate.mostBytes.Load(),
 	}
 	for _, st := range Statuses() {

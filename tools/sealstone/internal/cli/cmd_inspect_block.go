@@ -122,7 +122,11 @@ func printBlock(w io.Writer, b *engine.BlockView) {
 	if b.Alias {
 		t.row("alias", "%s offset %d", b.AliasFile, b.AliasOffset)
 	}
-	if e := b.Extent; e != nil && e.PlainKey != "" {
+	e := b.Extent
+	if b.Alias {
+		e = b.Own
+	}
+	if e != nil && e.PlainKey != "" {
 		if key, err := hex.DecodeString(e.PlainKey); err == nil {
 			t.row("key", "%.60q", key)
 		}
