@@ -62,7 +62,7 @@ func (p *spaces) enter(n *engine.Namespace, c engine.Compression) (*handle, erro
 		return h, nil
 	}
 	if len(p.byID) >= p.max {
-		p.dropOlderLocked()
+		p.dropOlderLocked(i)
 	}
 	if len(p.byID) >= p.max {
 		return nil, errHandles
@@ -75,8 +75,8 @@ func (p *spaces) enter(n *engine.Namespace, c engine.Compression) (*handle, erro
 
 // dropOlderLocked makes room: handles of a namespace with a later epoch answer
 // nothing but StaleEpoch, and a number that is not known says the same.
-func (p *spaces) dropOlderLocked() {
-	newest := map[uint32]uint64{}
+func (p *spaces) dropOlderLocked(opened engine.NamespaceInfo) {
+	newest := map[uint32]uint64{opened.Number: opened.Epoch}
 	for k, h := range p.byKey {
 		n := h.ns.Info().Number
 		newest[n] = max(newest[n], k.epoch)
