@@ -45,6 +45,10 @@ type PutOptions struct {
 	// Durable waits until the blocks survive a power cut, not only the end of
 	// the process.
 	Durable bool
+
+	// bypassHost keeps the blocks out of the cache in memory: an import is no
+	// sign that they are about to be read.
+	bypassHost bool
 }
 
 // PutResult is the outcome for one block of a put.

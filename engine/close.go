@@ -142,6 +142,7 @@ func (s *Store) release() error {
 	if s.vol != nil {
 		errs = append(errs, s.vol.Close())
 	}
+	s.host.Close()
 	errs = append(errs, s.pool.Close(), s.movePool.Close())
 	if s.readerPool != nil {
 		errs = append(errs, s.readerPool.Close())

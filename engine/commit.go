@@ -30,6 +30,7 @@ func (p *putBatch) commit(items []*putItem) (logged []*putItem) {
 		}
 		return nil
 	}
+	p.publish(ok)
 	s.kickIfMuchUnsynced()
 	return ok
 }

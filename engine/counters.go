@@ -22,6 +22,7 @@ type counters struct {
 	fetches, fetchedBytes    atomic.Int64 // planned reads
 	straightBytes            atomic.Int64 // served without a copy
 	readAlone                atomic.Int64 // blocks that no planned read brought
+	hostServed, hostVerified atomic.Int64 // from the cache in memory
 	memoryGone               atomic.Int64 // blocks whose caller's memory went away
 	memoryChanged            atomic.Int64 // blocks read again because of it
 	quarantined              atomic.Int64

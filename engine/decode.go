@@ -16,8 +16,17 @@ func (g *getBatch) deliverWhole(w *want, ext *disk.Extent, spans []chunkSpan, pa
 	if err := g.s.verifyChunks(ext, w.found.entry.Extent, payload, 0, 0, len(ext.Chunks)); err != nil {
 		return err
 	}
+	return g.deliverVerified(w, ext, spans, payload, inside)
+}
+
+// deliverVerified is deliverWhole for a payload that is verified as stored.
+func (g *getBatch) deliverVerified(w *want, ext *disk.Extent, spans []chunkSpan, payload []byte, inside bool) error {
 	run := func(j int) []byte { return payload[spans[j].off:] }
-	return g.deliver(w, ext, spans, run, ext.RawBytes(), inside)
+	if err := g.deliver(w, ext, spans, run, ext.RawBytes(), inside); err != nil {
+		return err
+	}
+	g.keepPayload(w, ext, payload)
+	return nil
 }
 
 // deliver brings bytes whose stored form is verified to the caller, and with

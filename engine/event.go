@@ -39,6 +39,8 @@ const (
 	EventUnanswered                           // a namespace is asked again and again and never hits
 	EventSetAside                             // the content of an incompatible store was set aside
 	EventDevice                               // a GPU, or its direct path, changed its state
+	EventHostMemory                           // a block in the cache in memory did not verify
+	EventQuota                                // a tenant came near its quota
 )
 
 var eventNames = map[EventKind]string{
@@ -51,6 +53,7 @@ var eventNames = map[EventKind]string{
 	EventCompression: "compression", EventHint: "hint", EventCompact: "compact",
 	EventScrub: "scrub", EventUnanswered: "unanswered",
 	EventSetAside: "set-aside", EventDevice: "gpu",
+	EventHostMemory: "host-memory", EventQuota: "quota",
 }
 
 func (k EventKind) String() string {

@@ -64,7 +64,7 @@ func (f *flight) tryVerify(i int, w *want) (ok bool, err error) {
 	case f.parts != nil:
 		if err = g.s.compareSums(ext, e.Extent, f.got); err == nil {
 			payload := f.extent(w)[len(header):]
-			err = g.deliver(w, ext, spans, func(j int) []byte { return payload[spans[j].off:] }, ext.RawBytes(), f.inside)
+			err = g.deliverVerified(w, ext, spans, payload, f.inside)
 		}
 	default:
 		payload := f.extent(w)[len(header):]
@@ -163,6 +163,7 @@ func (f *flight) verifyStraight(i int, w *want, ext *disk.Extent) error {
 	}
 	g.s.count.straightBytes.Add(ext.RawBytes())
 	g.arrived(w, ext, ext.RawBytes(), ext.RawBytes())
+	f.keepStraight(i, w, ext)
 	return nil
 }
 

@@ -89,13 +89,16 @@ func (n *Namespace) lookupGet(ctx context.Context, keys []index.Key) ([]lookupRe
 	if err != nil {
 		return nil, &BlockError{Status: unanswered(ctx, StatusMiss), Reason: "the index gives no answer", Err: err}
 	}
+	if n.stale() { // by now: what was found may be of the epoch after it
+		return nil, &BlockError{Status: StatusStaleEpoch, Reason: "open the namespace again", Err: ErrEpoch}
+	}
 	n.noteLookup(found)
 	return found, nil
 }
 
 // readFound reads what was found, and settles every block.
 func (g *getBatch) readFound(ctx context.Context, found []lookupResult) {
-	rest := g.sift(found)
+	rest := g.fromHost(g.sift(found))
 	if g.lend != nil {
 		rest = g.lend.reserve(ctx, g, rest)
 		defer g.lend.end()

@@ -234,7 +234,7 @@ func (m *importing) flush(ctx context.Context) error {
 	for try := 1; len(batch) > 0; try++ {
 		var again []PutBlock
 		var last error
-		for i, r := range m.spaces[m.space].Put(ctx, batch, PutOptions{}) {
+		for i, r := range m.spaces[m.space].Put(ctx, batch, PutOptions{bypassHost: true}) {
 			switch {
 			case r.Status == StatusShed:
 				again, last = append(again, batch[i]), r.Err

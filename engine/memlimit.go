@@ -9,6 +9,9 @@ const (
 	// part of what its control group may use, as far as defaults go. The rest
 	// is the host's: the inference engine, the page cache.
 	memoryShare = 4
+	// hostShare: the cache of blocks in memory is as large as it was asked for,
+	// but with all other budgets takes at most this part of the limit.
+	hostShare = 2
 	// memoryCapacityShare: a store whose files are kept in memory takes at
 	// most this part of the same limit, as files count against it.
 	memoryCapacityShare = 2
@@ -50,6 +53,9 @@ func (o *Options) fitMemory(limitBytes int64) {
 	o.MaxInflightBytes = max(o.MaxInflightBytes, 4*o.MaxBlockBytes)
 	orDefault(&o.IndexCacheBytes, cache)
 	orDefault(&o.HintBytes, hint)
+	if limitBytes > 0 {
+		o.HostCacheBytes = clamp(limitBytes/hostShare-o.memoryBudget(), 0, o.HostCacheBytes)
+	}
 	if o.private.memTableBytes == 0 && o.IndexCacheBytes < defaultIndexCache {
 		o.private.memTableBytes = max(o.IndexCacheBytes/memTablesShare, minMemTable)
 	}
@@ -67,13 +73,17 @@ func (o *Options) readerPoolBytes() int64 { return max(64*mib, 4*o.MaxBlockBytes
 // movePoolBytes: two extents with padding, rounded up by an eighth.
 func (o *Options) movePoolBytes() int64 { return 3*o.MaxBlockBytes + 8*mib }
 
-// memoryBudget is what the budgets allow together.
+// memoryBudget is what the budgets allow together, but for the cache of blocks
+// in memory: that is no default.
 func (o *Options) memoryBudget() int64 {
 	return o.fixedMemory() + o.MaxInflightBytes + o.IndexCacheBytes + max(o.HintBytes, 0)
 }
 
 // tellMemory warns where the budgets take more of a limit than their share.
 func (s *Store) tellMemory() {
+	if asked, got := s.hostAskedBytes, s.o.HostCacheBytes; got < asked {
+		s.event(EventProbe, "warning: the cache in memory has %d of the %d bytes asked for: with the other budgets it takes at most 1/%d of the %d bytes that the control group allows (HostCacheBytes)", got, asked, hostShare, s.o.memoryLimit())
+	}
 	limit, budget := s.o.memoryLimit(), s.o.memoryBudget()
 	if limit > 0 && budget > limit/memoryShare {
 		s.event(EventProbe, "warning: the memory budgets may take %d of the %d bytes that the control group allows, more than 1/%d: lower MaxBlockBytes (%d), MaxInflightBytes (%d) or IndexCacheBytes (%d), or raise the limit",

@@ -122,3 +122,28 @@ func TestMemoryWarning(t *testing.T) {
 }
 
 func abs(n int64) int64 { return max(n, -n) }
+
+// TestFitHostCache: the cache in memory is as large as asked for without a
+// limit, and under one takes with all other budgets at most half of it.
+func TestFitHostCache(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.SampledFrom([]int64{-1, 64 * mib, 512 * mib, 2 * gib, 64 * gib}).Draw(t, "limit")
+		asked := rapid.Int64Range(0, 100*gib).Draw(t, "asked")
+		o, err := Options{MaxBlockBytes: mib, HostCacheBytes: asked, private: privateOptions{memoryLimit: limit}}.withDefaults()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := o.HostCacheBytes
+		switch {
+		case limit < 0 && got != asked, got < 0, got > asked:
+			t.Fatalf("limit %d: %d asked for, got %d", limit, asked, got)
+		case limit > 0 && got > 0 && got+o.memoryBudget() > limit/hostShare:
+			t.Fatalf("limit %d: %d with the other budgets of %d", limit, got, o.memoryBudget())
+		case limit > 0 && got < asked && got+o.memoryBudget() < min(limit/hostShare, asked):
+			t.Fatalf("limit %d: only %d of %d, the other budgets take %d", limit, got, asked, o.memoryBudget())
+		}
+	})
+	if _, err := (Options{HostCacheBytes: -1}).withDefaults(); err == nil {
+		t.Error("a negative size is taken")
+	}
+}

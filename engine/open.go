@@ -14,6 +14,7 @@ import (
 	"github.com/sealstone/sealstone/internal/aligned"
 	"github.com/sealstone/sealstone/internal/vfs"
 	"github.com/sealstone/sealstone/tiers/disk"
+	"github.com/sealstone/sealstone/tiers/host"
 )
 
 const (
@@ -38,7 +39,7 @@ const (
 // ErrNoStore, ErrDamaged, ErrUnsupported, ErrInvalid, ErrPathRefused, ErrDevice,
 // and others of the file system.
 func Open(dir string, o Options) (*Store, error) {
-	start := time.Now()
+	start, hostAsked := time.Now(), o.HostCacheBytes
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -47,6 +48,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.hostAskedBytes = hostAsked
 	s.tellMemory()
 	s.openTime = time.Since(start)
 	s.startBackground()
@@ -68,6 +70,9 @@ func newStore(dir string, o Options) *Store {
 	}
 	if !o.ReadOnly { // its index stays as it is, and nothing runs in the background
 		s.hint = newHintTable(o.HintBytes)
+	}
+	if o.HostCacheBytes > 0 {
+		s.host = host.New(o.HostCacheBytes)
 	}
 	s.ghost.enabled = o.Admission == AdmitSecondTouch
 	s.budget.perDay = o.WriteBudgetBytesPerDay

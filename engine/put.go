@@ -10,6 +10,7 @@ import (
 
 	"github.com/sealstone/sealstone/engine/index"
 	"github.com/sealstone/sealstone/tiers"
+	"github.com/sealstone/sealstone/tiers/host"
 	"github.com/sealstone/sealstone/wal"
 )
 
@@ -96,6 +97,7 @@ type putItem struct {
 	sent     bool  // to the device, whatever came of it
 
 	img    *image
+	draft  *host.Block   // on its way into the cache in memory
 	target *index.Extent // shared instead of written
 	shared *segment      // whose extent that is, held as a guest
 	placed placed        // set when it is written, or err is
@@ -108,6 +110,7 @@ type putItem struct {
 // settle decides a block; the first decision stands.
 func (p *putBatch) settle(it *putItem, r PutResult) {
 	it.status = r.Status
+	it.dropDraft() // what is visible has entered the cache
 	if !p.op.enter() {
 		return
 	}

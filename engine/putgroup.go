@@ -151,6 +151,7 @@ func (p *putBatch) prepareGroup(g *putGroup) []*putItem {
 		}
 		kept = append(kept, it)
 	}
+	p.draftAll(kept)
 	return kept
 }
 

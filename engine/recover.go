@@ -33,7 +33,7 @@ func (s *Store) indexOptions() index.Options {
 		FS: s.fs, Dir: indexDir, UUID: s.uuid, ReadOnly: s.o.ReadOnly,
 		CacheBytes: s.o.IndexCacheBytes, MemTableBytes: s.o.private.memTableBytes,
 		OnFail:    s.indexFailed,
-		OnChange:  s.hintChanged,
+		OnChange:  s.indexChanged,
 		OnTrouble: func(reason string) { s.event(EventIndexTrouble, "%s", reason) },
 	}
 }

@@ -138,7 +138,7 @@ func (s *Store) Stats() Stats {
 			out.GetStatus[st] = n
 		}
 	}
-	out.Scrub = s.scrubStats()
+	out.Scrub, out.Host = s.scrubStats(), s.hostStats()
 	out.HostBounce, out.CuFile, out.DevicePut = c.bounce.stats(), c.direct.stats(), c.puts()
 	s.fillMemory(&out)
 	s.fillProtocol(&out)

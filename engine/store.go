@@ -12,6 +12,7 @@ import (
 	"github.com/sealstone/sealstone/internal/sums"
 	"github.com/sealstone/sealstone/internal/vfs"
 	"github.com/sealstone/sealstone/tiers/disk"
+	"github.com/sealstone/sealstone/tiers/host"
 	"github.com/sealstone/sealstone/wal"
 )
 
@@ -24,28 +25,31 @@ type Store struct {
 	key  sums.Key
 	room room
 
-	closeFS      func() error
-	lock         *meta.Lock
-	meta         *meta.Meta
-	log          *wal.Log
-	idx          *index.DB
-	hint         *hintTable        // nil: none
-	probe        *disk.ProbeReport // set once by Open
-	vol          *disk.Volume
-	paths        ioPaths
-	pool         *aligned.Pool
-	readerPool   *aligned.Pool // bounce buffers of the reader
-	memory       memoryMap     // handed out by NewBuffer
-	movePool     *aligned.Pool // of eviction, which must not wait for puts that wait for it
-	strangeBytes int64         // of files in the directory that are not ours
-	slots        *lane         // of puts, gets and drops
-	asks         *lane         // of what needs the index alone: Match, Has, Touch
-	controls     *lane         // of Namespace, BumpEpoch, EvictOnce
-	builders     chan struct{} // copying and hashing for puts
-	gate         *byteGate     // of what puts have with the device
-	lent         *byteGate     // of the memory that views hold
-	queue        *submitQueue
-	buffers      atomic.Int64 // bytes handed out by NewBuffer
+	closeFS    func() error
+	lock       *meta.Lock
+	meta       *meta.Meta
+	log        *wal.Log
+	idx        *index.DB
+	hint       *hintTable        // nil: none
+	host       *host.Cache       // nil: none
+	probe      *disk.ProbeReport // set once by Open
+	vol        *disk.Volume
+	paths      ioPaths
+	pool       *aligned.Pool
+	readerPool *aligned.Pool // bounce buffers of the reader
+	// hostAskedBytes is HostCacheBytes before a memory limit lowered it.
+	hostAskedBytes int64
+	memory         memoryMap     // handed out by NewBuffer
+	movePool       *aligned.Pool // of eviction, which must not wait for puts that wait for it
+	strangeBytes   int64         // of files in the directory that are not ours
+	slots          *lane         // of puts, gets and drops
+	asks           *lane         // of what needs the index alone: Match, Has, Touch
+	controls       *lane         // of Namespace, BumpEpoch, EvictOnce
+	builders       chan struct{} // copying and hashing for puts
+	gate           *byteGate     // of what puts have with the device
+	lent           *byteGate     // of the memory that views hold
+	queue          *submitQueue
+	buffers        atomic.Int64 // bytes handed out by NewBuffer
 
 	events *eventRing
 	health health

@@ -88,6 +88,7 @@ func (s *Store) syncFailed(what string, w *disk.Writer, err error) {
 		s.undoLocked(r)
 		s.debts.oweLocked(r)
 	}
+	s.hostWithdraw(s.pending[n:])
 	s.count.withdrawn.Add(int64(len(s.pending) - n))
 	s.pending = s.pending[:n:n]
 	s.overlay.withdraw(s.mark)

@@ -47,6 +47,7 @@ func (g *getBatch) lendWhole(w *want, ext *disk.Extent, room []byte, from *loan,
 	g.lend.views[w.i].Planes = planes
 	g.lend.views[w.i].held = &held{from: from}
 	g.arrived(w, ext, ext.RawBytes(), ext.RawBytes())
+	g.keepViewed(w, ext, planes)
 	return nil
 }
 
