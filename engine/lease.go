@@ -160,8 +160,13 @@ func (t *leaseTable) setBack(now time.Time, d time.Duration) {
 	}
 }
 
-func (t *leaseTable) held() int64 {
+// heldBytes is what is leased now, without what has expired since the last
+// lease was granted.
+func (t *leaseTable) heldBytes(s *Store) int64 {
+	now := s.o.private.now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.setBack(now, s.o.LeaseDuration)
+	t.sweep(now, s.o.LeaseDuration)
 	return t.bytes
 }

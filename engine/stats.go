@@ -118,7 +118,7 @@ func (s *Store) Stats() Stats {
 		Dropped: c.dropped.Load(), EvictedBlocks: c.evictedBlocks.Load(), EvictedSegments: c.evictedSegments.Load(),
 		CompactedSegments: c.compactedSegments.Load(),
 		Quarantined:       c.quarantined.Load(), Unproven: c.unproven.Load(), Withdrawn: c.withdrawn.Load(),
-		LeasedBytes: s.leases.held(), LeasesRefused: c.leasesRefused.Load(), SubmitQueued: s.queue.length(),
+		LeasedBytes: s.leases.heldBytes(s), LeasesRefused: c.leasesRefused.Load(), SubmitQueued: s.queue.length(),
 		Rebuilds: s.rebuilds, OpenDuration: s.openTime, OpenPhases: slices.Clone(s.openClock.phases),
 		MatchBlocks: c.matchAsked.Load(), MatchHits: c.matched.Load(),
 		VerifiedBytes: c.verifiedBytes.Load(), ServedBytes: c.servedBytes.Load(),
