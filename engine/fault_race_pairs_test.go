@@ -258,6 +258,9 @@ type arenaCall struct {
 // arenaCalls: every unordered pair of them races, each with itself too.
 var arenaCalls = []arenaCall{
 	{"get", func(a *arena) func(int) { return a.get }},
+	{"view", func(a *arena) func(int) { return a.view }},
+	{"stat", func(a *arena) func(int) { return a.ask(statusesOf) }},
+	{"keys", func(a *arena) func(int) { return a.list }},
 	{"match", func(a *arena) func(int) { return a.match }},
 	{"has", func(a *arena) func(int) {
 		return a.ask(func(n *Namespace, h [][]byte) []Status { return n.Has(context.Background(), h) })

@@ -66,6 +66,9 @@ func (n *Namespace) keysPage(ctx context.Context, op *operation, from index.Key,
 	if err != nil {
 		return nil, nil, err
 	}
+	if n.stale() { // by now: what is listed may be of the epoch after it
+		return nil, nil, ErrEpoch
+	}
 	heads := n.headsOf(ctx, op, page)
 	for i, k := range page {
 		switch heads[i].Status {

@@ -60,11 +60,11 @@ func TestViewShare(t *testing.T) {
 	mustPut(t, n, blockOf(100, 0, tightSize))
 	wantBlock(t, n, 100, 0, tightSize)
 	for i := range views[:lent] {
-		wantView(t, &views[i], ids[i], 0, tightSize)
+		wantShown(t, &views[i], ids[i], 0, tightSize)
 	}
 	views = n.View(context.Background(), hashesOf(ids[lent:]...), ViewOptions{})
 	for i := range views {
-		wantView(t, &views[i], ids[lent+i], 0, tightSize)
+		wantShown(t, &views[i], ids[lent+i], 0, tightSize)
 	}
 	wantAllReleased(t, s)
 }
@@ -84,10 +84,10 @@ func TestViewWaitsForRelease(t *testing.T) {
 	}
 	second := start(t, "the second call", func() []View { return n.View(context.Background(), hashesOf(4, 5), ViewOptions{}) })
 	for i := range first {
-		wantView(t, &first[i], i, 0, tightSize)
+		wantShown(t, &first[i], i, 0, tightSize)
 	}
 	for i, v := range second() {
-		wantView(t, &v, 4+i, 0, tightSize)
+		wantShown(t, &v, 4+i, 0, tightSize)
 	}
 	wantAllReleased(t, s)
 }
@@ -101,10 +101,10 @@ func TestViewOutlivesItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	v := n.View(ctx, hashesOf(0), ViewOptions{})[0]
 	cancel()
-	wantView(t, &v, 0, 0, 9000)
+	wantShown(t, &v, 0, 0, 9000)
 	v = n.View(ctx, hashesOf(0), ViewOptions{})[0]
 	if v.Status == StatusOK { // it was there before the call looked at its context
-		wantView(t, &v, 0, 0, 9000)
+		wantShown(t, &v, 0, 0, 9000)
 	} else {
 		wantNothingLent(t, &v, StatusTimeout)
 	}
@@ -154,7 +154,7 @@ func TestViewStalledDevice(t *testing.T) {
 	stall.release()
 	wantAllReleased(t, s)
 	v = viewOne(n, hashOf(0))
-	wantView(t, &v, 0, 0, 9000)
+	wantShown(t, &v, 0, 0, 9000)
 }
 
 // TestCloseWaitsForViews: Close answers ErrClosing while a view is held, whose
@@ -176,9 +176,9 @@ func TestCloseWaitsForViews(t *testing.T) {
 		v := viewOne(n, hashOf(0))
 		wantNothingLent(t, &v, StatusClosed)
 	}
-	wantView(t, &views[0], 0, 0, 9000)
+	wantShown(t, &views[0], 0, 0, 9000)
 	closed := start(t, "the close", func() error { return s.Close(context.Background()) })
-	wantView(t, &views[1], 1, 0, 9000)
+	wantShown(t, &views[1], 1, 0, 9000)
 	if err := closed(); err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestViewHoldsNoSegment(t *testing.T) {
 		t.Errorf("%d bytes of unlinked segments are held open", n)
 	}
 	wantStatus(t, n, 0, 9000, StatusMiss)
-	wantView(t, &v, 0, 0, 9000)
+	wantShown(t, &v, 0, 0, 9000)
 	wantAllReleased(t, s)
 }
 

@@ -188,11 +188,11 @@ func TestFaultViewReadFails(t *testing.T) {
 			if i == id {
 				wantNothingLent(t, &views[i], StatusIOError)
 			} else {
-				wantView(t, &views[i], i, 0, 9000)
+				wantShown(t, &views[i], i, 0, 9000)
 			}
 		}
 		v := viewOne(n, hashOf(id))
-		wantView(t, &v, id, 0, 9000)
+		wantShown(t, &v, id, 0, 9000)
 		fault.Survive()
 	}
 	if s.Stats().Quarantined != 0 {
@@ -219,7 +219,7 @@ func TestFaultViewBadPath(t *testing.T) {
 	if first.reads.Load() > 0 {
 		fault.Fire()
 	}
-	wantView(t, &v, 0, 0, 9000)
+	wantShown(t, &v, 0, 0, 9000)
 	if st := s.Stats(); st.PathRead != "second" || st.Quarantined != 0 || first.reads.Load() != readTriesMax {
 		t.Errorf("path %s, %d blocks quarantined, %d reads by the bad path", st.PathRead, st.Quarantined, first.reads.Load())
 	}
@@ -238,7 +238,7 @@ func TestFaultViewBadPath(t *testing.T) {
 	}
 	second.flip.Store(false)
 	v = viewOne(n, hashOf(2))
-	wantView(t, &v, 2, 0, 9000)
+	wantShown(t, &v, 2, 0, 9000)
 	fault.Survive()
 	wantAllReleased(t, s)
 }

@@ -23,9 +23,9 @@ func hashesOf(ids ...int) (out [][]byte) {
 	return out
 }
 
-// wantView fails unless a view shows the planes of a block of two, made by
+// wantShown fails unless a view shows the planes of a block of two, made by
 // blockOf, and releases it.
-func wantView(t testing.TB, v *View, id, variant, size int) {
+func wantShown(t testing.TB, v *View, id, variant, size int) {
 	t.Helper()
 	if v.Status != StatusOK || v.Err != nil {
 		t.Fatalf("view of block %d: %v %v", id, v.Status, v.Err)

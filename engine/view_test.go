@@ -189,7 +189,7 @@ func TestViewArguments(t *testing.T) {
 	if views[4].Seal != nil {
 		t.Error("a seal that nobody asked for")
 	}
-	wantView(t, &views[4], 1, 0, 5000)
+	wantShown(t, &views[4], 1, 0, 5000)
 	if got := n.View(context.Background(), nil, ViewOptions{}); len(got) != 0 {
 		t.Errorf("%d views of nothing", len(got))
 	}
@@ -231,12 +231,12 @@ func TestViewNeighbours(t *testing.T) {
 		t.Errorf("%d bytes lent, %d in flight", held, s.Stats().InflightBytes)
 	}
 	for i := range views[1:] {
-		wantView(t, &views[i+1], i+1, 0, 8192)
+		wantShown(t, &views[i+1], i+1, 0, 8192)
 		if now := s.Stats().LentBytes; now != held {
 			t.Fatalf("%d bytes lent with one view left, of %d", now, held)
 		}
 	}
-	wantView(t, &views[0], 0, 0, 8192)
+	wantShown(t, &views[0], 0, 0, 8192)
 	wantAllReleased(t, s)
 }
 
@@ -260,7 +260,7 @@ func TestViewReleaseTwice(t *testing.T) {
 	if views[0].Planes != nil {
 		t.Error("a released view shows planes")
 	}
-	wantView(t, &views[1], 1, 0, 8192)
+	wantShown(t, &views[1], 1, 0, 8192)
 	wantAllReleased(t, s)
 }
 
@@ -275,10 +275,10 @@ func TestViewIsUse(t *testing.T) {
 	mustFlush(t, s)
 	s.used = usedBlocks{}
 	v := viewOne(n, hashOf(0))
-	wantView(t, &v, 0, 0, 8192)
+	wantShown(t, &v, 0, 0, 8192)
 	mustEvict(t, s)
 	v = viewOne(n, hashOf(0))
-	wantView(t, &v, 0, 0, 8192)
+	wantShown(t, &v, 0, 0, 8192)
 	wantStatus(t, n, 1, 8192, StatusMiss)
 	st := s.Stats()
 	if st.GetStatus[StatusOK] != 2 || st.GetStatus[StatusMiss] != 1 || st.ServedBytes != 2*8192 {
@@ -315,7 +315,7 @@ func TestViewPaths(t *testing.T) {
 			for range 3 {
 				views := n.View(context.Background(), hashesOf(0, 1, 2, 3), ViewOptions{})
 				for id, size := range sizes {
-					wantView(t, &views[id], id, 0, size)
+					wantShown(t, &views[id], id, 0, size)
 				}
 				v := viewOne(one, hashOf(99))
 				if v.Status != StatusOK || !bytes.Equal(v.Planes[0], large) {
