@@ -1,12 +1,13 @@
 # Sealstone. `make` prints the targets; `make test` is what CI runs.
 #
-# Variables: GO, FUZZTIME (per fuzz function), TESTTIMEOUT (per package),
+# Variables: GO, PYTHON, FUZZTIME (per fuzz function), TESTTIMEOUT (per package),
 # SEALSTONE_FULL=1 (the long versions of the tests).
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
 GO       ?= go
+PYTHON   ?= python3
 FUZZTIME ?= 5s
 # Only there to end a hang: a healthy package is far below it.
 TESTTIMEOUT ?= 20m
@@ -24,7 +25,7 @@ RACE := ./engine/... ./wal/... ./tiers/... ./gpu/... ./internal/aligned/... ./in
 # The stages of `make test` in order, each with its budget in minutes on two
 # cores, the first build of everything included. docs/testing.md has the same
 # table.
-STAGES := lint:2 build:1 unit:6 race:8 fuzz:4 canary:3 fsmatrix:2 cross:2 demo:1
+STAGES := lint:2 build:1 unit:6 race:8 fuzz:4 canary:3 fsmatrix:2 cross:2 demo:1 pytest:2
 
 .PHONY: help
 help: ## print this list
@@ -125,6 +126,18 @@ faults-quick: ## the same with few seeds and kills, within 5 minutes
 .PHONY: fsmatrix
 fsmatrix: ## the store on real file systems, in containers and on FUSE that lies (root)
 	cd tools/fsmatrix && $(GO) vet . && $(GO) test -count=1 -timeout $(TESTTIMEOUT) .
+
+.PHONY: python
+python: lib ## build the wheel of tools/python and install it in bin/venv
+	@PYTHON='$(PYTHON)' tools/ci/python.sh '$(VERSION)'
+
+# The wheel has to be whole and the types right before a test means anything.
+.PHONY: pytest
+pytest: python build ## lint, type check and test the Python package
+	bin/venv/bin/ruff check --no-cache tools/python
+	bin/venv/bin/ruff format --no-cache --check --quiet tools/python
+	cd tools/python && $(CURDIR)/bin/venv/bin/mypy --cache-dir=$(CURDIR)/bin/mypy
+	bin/venv/bin/pytest -q tools/python
 
 .PHONY: cross
 cross: ## build for other systems

@@ -73,4 +73,4 @@ class CustomBuildHook(BuildHookInterface):
             raise FileNotFoundError(f"{library} is not there: run `make lib` first")
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-linux_{platform.machine()}"
-        build_data["force_include"][str(library)] = f"sealstone/{LIBRARY}"
+        build_data["force_include"][str(library.resolve())] = f"sealstone/{LIBRARY}"

@@ -3,30 +3,47 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import random
+import site
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 BINARY = ROOT / "bin" / "sealstone"
 
-try:
-    import sealstone
-except ImportError:
+
+def find_package() -> None:
+    """Takes the package from bin/venv where the interpreter has none.
+
+    So a pytest from elsewhere will do, if its Python is the one of `make python`.
+    """
+    if importlib.util.find_spec("sealstone"):
+        return
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    packages = str(ROOT / "bin" / "venv" / "lib" / version / "site-packages")
+    site.addsitedir(packages)
+    os.environ["PYTHONPATH"] = packages  # for the processes that tests start
+    if importlib.util.find_spec("sealstone"):
+        return
     raise pytest.UsageError(
         f"{sys.executable} has no package sealstone: run `make python`, then"
         " `bin/venv/bin/pytest tools/python`"
-    ) from None
+    )
 
+
+find_package()
+
+import hypothesis  # noqa: E402
 from double import Double  # noqa: E402
 
+import sealstone  # noqa: E402
 from sealstone._core import Core, close_quietly  # noqa: E402
 
 hypothesis.configuration.set_hypothesis_home_dir(ROOT / "bin" / "hypothesis")

@@ -131,7 +131,11 @@ def test_names_are_exported() -> None:
 def test_plain_pytest_of_another_interpreter(tmp_path: Path) -> None:
     """Without the package the tests say what to do."""
     blocker = tmp_path / "sitecustomize.py"
-    blocker.write_text("import sys\nsys.modules['sealstone'] = None\n")
+    blocker.write_text(
+        "import importlib.util\n"
+        "find = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda n, *p: None if n == 'sealstone' else find(n, *p)\n"
+    )
     done = run_python(
         "import subprocess, sys\n"
         "command = [sys.executable, '-m', 'pytest', '-q', sys.argv[1]]\n"

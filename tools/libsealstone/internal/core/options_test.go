@@ -3,12 +3,14 @@ package core
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sealstone/sealstone/engine"
 	"github.com/sealstone/sealstone/engine/layout"
+	"github.com/sealstone/sealstone/tools/client"
 )
 
 func TestParseOptions(t *testing.T) {
@@ -184,6 +186,11 @@ func TestCallErrors(t *testing.T) {
 	}
 	if e := callError(errors.New("other")); e.Status != IOError || e.Error() != "other" {
 		t.Errorf("%+v", e)
+	}
+	for code, st := range refusals {
+		if e := callError(fmt.Errorf("dial: %w", &client.ServerError{Code: code, Text: "why"})); e.Status != st || !strings.Contains(e.Text, "why") {
+			t.Errorf("%s: %+v", code, e)
+		}
 	}
 	if own := failf(Denied, "own"); callError(own) != own {
 		t.Error("an own error changed")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sealstone/sealstone/engine"
 	"github.com/sealstone/sealstone/engine/layout"
+	"github.com/sealstone/sealstone/tools/client"
 )
 
 // Status is an outcome as sealstone.h numbers it: those of the engine, and
@@ -77,8 +78,14 @@ var sentinels = []struct {
 	{engine.ErrDamaged, Damaged},
 	{engine.ErrMiss, Miss},
 	{errors.ErrUnsupported, Unsupported},
+	{client.ErrUnreachable, Unavailable},
 	{context.DeadlineExceeded, Timeout},
 	{context.Canceled, Timeout},
+}
+
+// refusals are the codes with which a server refuses a whole command.
+var refusals = map[string]Status{
+	"NOAUTH": Denied, "WRONGPASS": Denied, "NOPERM": Denied, "LIMIT": Shed,
 }
 
 // callError makes the failure of a call out of an error of the engine. What is
@@ -91,6 +98,12 @@ func callError(err error) *Error {
 	for _, s := range sentinels {
 		if errors.Is(err, s.err) {
 			return &Error{s.status, err.Error()}
+		}
+	}
+	var refused *client.ServerError
+	if errors.As(err, &refused) {
+		if st, ok := refusals[refused.Code]; ok {
+			return &Error{st, err.Error()}
 		}
 	}
 	return &Error{IOError, err.Error()}
