@@ -23,7 +23,6 @@ func (n *Namespace) Get(ctx context.Context, blocks []engine.GetBlock, o engine.
 	items := make([]getItem, len(blocks))
 	for i := range blocks {
 		items[i] = n.getItem(&blocks[i], o, i)
-		items[i].check()
 	}
 	refuseOverlaps(items)
 	var some []*getItem
@@ -56,43 +55,55 @@ type getItem struct {
 func (n *Namespace) getItem(b *engine.GetBlock, o engine.GetOptions, i int) getItem {
 	it := getItem{i: i, block: b, places: make([][]place, len(b.Parts))}
 	for j := range b.Parts {
-		if o.WaitForDevice {
-			it.places[j] = n.c.places(b.Parts[j].Spans)
+		it.places[j] = n.c.places(b.Parts[j].Spans)
+		if !o.WaitForDevice && lostRegion(it.places[j]) == nil {
+			it.places[j] = nil
 		}
 		if it.places[j] == nil {
 			it.inline += spanBytes(b.Parts[j].Spans)
 		}
 	}
+	it.failed = n.check(b, it.places)
 	return it
 }
 
 func (it *getItem) args() int { return 2 + 5*len(it.block.Parts) }
 
 // check tests what the server can not see, or would take for something else.
-func (it *getItem) check() {
-	hash := bytes.Clone(it.block.Hash)
-	if len(it.block.Parts) == 0 {
-		it.failed = invalid(hash, "no parts: say which planes are wanted, and where to")
-		return
+func (n *Namespace) check(b *engine.GetBlock, places [][]place) *engine.BlockError {
+	hash := bytes.Clone(b.Hash)
+	switch {
+	case !goodHash(hash):
+		return invalid(hash, "hash of %d bytes: %d to %d are allowed", len(hash), engine.MinHashBytes, engine.MaxHashBytes)
+	case len(b.Parts) == 0:
+		return invalid(hash, "no parts: say which planes are wanted, and where to")
+	case len(b.Parts) > layout.MaxPlanes:
+		return invalid(hash, "%d parts: a server takes %d at a time", len(b.Parts), layout.MaxPlanes)
 	}
-	if len(it.block.Parts) > layout.MaxPlanes {
-		it.failed = invalid(hash, "%d parts: a server takes %d at a time", len(it.block.Parts), layout.MaxPlanes)
-		return
-	}
-	for j := range it.block.Parts {
-		p := &it.block.Parts[j]
-		room := spanBytes(p.Spans)
-		switch {
+	for j := range b.Parts {
+		p := &b.Parts[j]
+		switch room := spanBytes(p.Spans); {
 		case p.OffsetBytes < 0 || p.LengthBytes < 0:
-			it.failed = invalid(hash, "negative range: offset %d, length %d", p.OffsetBytes, p.LengthBytes)
-		case p.LengthBytes > 0 && room != p.LengthBytes, p.OffsetBytes > engine.MaxBlockBytes, p.LengthBytes > engine.MaxBlockBytes:
-			it.failed = invalid(hash, "spans hold %d bytes, the range has %d from %d", room, p.LengthBytes, p.OffsetBytes)
-			it.failed.Status = engine.StatusLengthMismatch
-		case lostRegion(it.places[j]) != nil:
-			it.failed = invalid(hash, "a part lies in a lost region")
-			it.failed.Err = ErrRegionLost
+			return invalid(hash, "negative range: offset %d, length %d", p.OffsetBytes, p.LengthBytes)
+		case !n.hasPlane(p.Plane):
+			return invalid(hash, "plane %q is not in the layout", p.Plane)
+		case p.LengthBytes > 0 && room != p.LengthBytes:
+			be := invalid(hash, "spans hold %d bytes, the range has %d", room, p.LengthBytes)
+			be.Status = engine.StatusLengthMismatch
+			return be
+		}
+		if lostRegion(places[j]) != nil {
+			be := invalid(hash, "a part lies in a lost region")
+			be.Err = ErrRegionLost
+			return be
 		}
 	}
+	return nil
+}
+
+func (n *Namespace) hasPlane(name string) bool {
+	planes := n.layout.Planes
+	return name == "" && len(planes) == 1 || slices.ContainsFunc(planes, func(p layout.Plane) bool { return p.Name == name })
 }
 
 // refuseOverlaps refuses blocks whose destinations share bytes with one another
@@ -191,8 +202,9 @@ func getCommand(ctx context.Context, c *conn, handle int64, items []*getItem, o 
 		for j := range it.block.Parts {
 			p := &it.block.Parts[j]
 			cmd.str(p.Plane)
-			cmd.int(p.OffsetBytes)
-			cmd.int(p.LengthBytes)
+			// No plane reaches further, and the command takes no more.
+			cmd.int(min(p.OffsetBytes, engine.MaxBlockBytes))
+			cmd.int(min(p.LengthBytes, engine.MaxBlockBytes))
 			if it.places[j] != nil {
 				cmd.str("S")
 				cmd.places(c, it.places[j])

@@ -64,6 +64,8 @@ func (n *Namespace) putItem(b *engine.PutBlock, i int) putItem {
 func (it *putItem) check() *engine.BlockError {
 	be := invalid(bytes.Clone(it.block.Hash), "")
 	switch n := len(it.block.Planes); {
+	case !goodHash(it.block.Hash), len(it.block.Parent) > 0 && !goodHash(it.block.Parent):
+		be.Reason = fmt.Sprintf("hash of %d bytes, parent of %d: %d to %d are allowed", len(it.block.Hash), len(it.block.Parent), engine.MinHashBytes, engine.MaxHashBytes)
 	case it.lost != nil:
 		be.Reason, be.Err = "a plane lies in a lost region", ErrRegionLost
 	case n == 0 || n > layout.MaxPlanes:

@@ -27,6 +27,7 @@ type fileSource struct {
 
 func (f *fileSource) Read(p []byte) (int, error) {
 	n, oobn, _, _, err := f.conn.ReadMsgUnix(p, f.oob[:])
+	n = max(n, 0) // it is -1 with an error
 	f.bytesIn.Add(int64(n))
 	if oobn > 0 {
 		f.receive(f.oob[:oobn])
