@@ -12,10 +12,7 @@ import (
 	"github.com/sealstone/sealstone/engine"
 	"github.com/sealstone/sealstone/engine/layout"
 	"github.com/sealstone/sealstone/tools/internal/server"
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // hangTimeout only catches a test that hangs; nothing is measured with it.
 const hangTimeout = 60 * time.Second
