@@ -90,7 +90,8 @@ type GetOptions struct {
 	// WantSeal returns each block's seal for the next hop.
 	WantSeal bool
 	// WaitForDevice lets a device write straight into the caller's memory,
-	// where that is memory of Store.NewBuffer, cut at multiples of 4096 bytes,
+	// where that is memory of Store.NewBuffer, or was made known by
+	// Store.RegisterMemory, cut at multiples of 4096 bytes,
 	// and a block is wanted whole: the copy is saved. In turn Get returns only
 	// when no read is under way any more, past the end of its context if need
 	// be; and blocks that are not OK may hold zeros instead of their old bytes.
