@@ -44,6 +44,8 @@ type conn struct {
 	between  bool       // waits for a command
 	deadline bool       // one is set for reads
 	renewed  int64      // frame bytes when it was
+
+	ahead readAhead
 }
 
 // progressBytes are what ReadTimeout is given for.
@@ -62,6 +64,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 	c.in = resp.NewReader(c.src, s.memory, resp.Limits{}, c.beforeRead)
 	c.out = resp.NewWriter(nc, c.beforeWrite, c.afterWrite)
 	c.reset()
+	c.ahead.init(c)
 	return c
 }
 
@@ -103,6 +106,7 @@ func (c *conn) serve() {
 			}
 			return
 		}
+		c.renewed = -1
 		c.execute(cmd)
 		c.in.Release()
 		if c.out.Pending() > pendingMax && c.out.Flush() != nil {
@@ -141,6 +145,7 @@ func (c *conn) idle() bool {
 func (c *conn) end() {
 	c.in.Release()
 	_ = c.out.Flush()
+	c.in.Close()
 	c.hangUp()
 	for _, l := range c.leases {
 		l.Release()
@@ -208,9 +213,13 @@ func (c *conn) setReadDeadline(d time.Duration) {
 	_ = c.net.SetReadDeadline(time.Now().Add(d))
 }
 
-func (c *conn) beforeWrite() { _ = c.net.SetWriteDeadline(time.Now().Add(c.s.o.WriteTimeout)) }
+func (c *conn) beforeWrite() {
+	_ = c.net.SetWriteDeadline(time.Now().Add(c.s.o.WriteTimeout))
+	c.ahead.begin()
+}
 
 func (c *conn) afterWrite(n int64, err error) {
+	c.ahead.end()
 	c.s.count.bytesOut.Add(n)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		c.s.count.writeTimeouts.Add(1)

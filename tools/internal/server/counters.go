@@ -64,6 +64,7 @@ type counters struct {
 	idleTimeouts, readTimeouts, writeTimeouts     atomic.Int64
 	authFailures                                  atomic.Int64
 	bytesIn, bytesOut                             atomic.Int64
+	readAheads                                    atomic.Int64
 	overwrites                                    atomic.Int64
 	limits                                        [limitCount]atomic.Int64
 	kinds                                         [kindCount]kindCounters

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"net"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -81,6 +82,21 @@ type peer struct {
 func (r *rig) dial() *peer {
 	r.t.Helper()
 	c, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return r.peer(c)
+}
+
+// dialUnix connects over a Unix socket of its own.
+func (r *rig) dialUnix() *peer {
+	r.t.Helper()
+	l, err := net.Listen("unix", filepath.Join(r.t.TempDir(), "s"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	go func() { _ = r.s.Serve(l) }()
+	c, err := net.Dial("unix", l.Addr().String())
 	if err != nil {
 		r.t.Fatal(err)
 	}

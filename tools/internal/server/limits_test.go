@@ -93,6 +93,28 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
+// TestPipelineUnread: a client that sends all of its commands before it reads
+// the first answer is served, however much both are. Unix sockets have small
+// buffers.
+func TestPipelineUnread(t *testing.T) {
+	r := newRig(t, Options{})
+	p := r.dialUnix()
+	const n, size = 30, 200_000
+	value := strings.Repeat("v", size)
+	p.want(ok, "SET", "k", value)
+	for range n {
+		p.send(frame("GET", "k") + frame("ECHO", value[:50_000]))
+	}
+	for range n {
+		p.exact(fmt.Sprintf("$%d\r\n%s\r\n$50000\r\n%s\r\n", size, value, value[:50_000]))
+	}
+	p.want(status("PONG"), "PING")
+	r.eventually(func() bool { return r.s.Stats().ValueBytes == 0 })
+	if r.s.count.readAheads.Load() == 0 {
+		t.Error("nothing was read ahead: the test is too small for the buffers of the system")
+	}
+}
+
 // TestByteByByte: a client that sends one byte at a time is served.
 func TestByteByByte(t *testing.T) {
 	p := newRig(t, Options{}).dial()

@@ -23,6 +23,8 @@ type Reader struct {
 	heldBytes  int64 // of all arguments kept
 	charged    int64
 	values     []Buffer
+
+	ahead ahead
 }
 
 // Between is what Reader's hook is given when no frame is under way.
@@ -37,9 +39,6 @@ func NewReader(src io.Reader, mem Memory, l Limits, before func(frameBytes int64
 
 // SetLimits holds from the next command on.
 func (r *Reader) SetLimits(l Limits) { r.limits = l }
-
-// Buffered is how many bytes came that belong to no command read so far.
-func (r *Reader) Buffered() int { return r.end - r.at }
 
 // Next reads a command. Errors: io.EOF between two frames,
 // io.ErrUnexpectedEOF within one, *ProtocolError, those of the source and of
@@ -217,7 +216,7 @@ func (r *Reader) large(n int) error {
 		if err := r.before(r.frameBytes); err != nil {
 			return err
 		}
-		k, err := r.src.Read(p[have:])
+		k, err := r.read(p[have:])
 		have += k
 		r.frameBytes += int64(k)
 		if err != nil && have < len(p) {
@@ -280,7 +279,7 @@ func (r *Reader) fill() error {
 	if err := r.before(r.frameBytes); err != nil {
 		return err
 	}
-	n, err := r.src.Read(r.buf[r.end:])
+	n, err := r.read(r.buf[r.end:])
 	r.end += n
 	if r.frameBytes != Between {
 		r.frameBytes += int64(n)

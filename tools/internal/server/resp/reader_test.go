@@ -298,3 +298,36 @@ func TestReaderAllocations(t *testing.T) {
 		t.Errorf("%v allocations for a command", n)
 	}
 }
+
+// TestReadAhead: what was read ahead is read in its turn, up to its end, within
+// its bound.
+func TestReadAhead(t *testing.T) {
+	var in strings.Builder
+	for i := range 40 {
+		in.WriteString(frame("SET", fmt.Sprint(i), strings.Repeat("v", 9000)))
+	}
+	for _, most := range []int64{0, aheadChunk, 3 * aheadChunk, 1 << 30} {
+		h := newHeap()
+		r := NewReader(strings.NewReader(in.String()), h, testLimits, never)
+		if _, err := r.Next(); err != nil {
+			t.Fatal(err)
+		}
+		r.ReadAhead(most)
+		if h.charged > most {
+			t.Errorf("%d bytes read ahead, %d allowed", h.charged, most)
+		}
+		all, err := readAll(r)
+		if err != nil || len(all) != 39 || all[38].args[1] != "39" {
+			t.Fatalf("%d commands, %v", len(all), err)
+		}
+		if r.Close(); !h.empty() {
+			t.Errorf("memory is left: %+v", h)
+		}
+	}
+	h := newHeap()
+	r := NewReader(strings.NewReader(in.String()), h, testLimits, never)
+	r.ReadAhead(1 << 30)
+	if r.Close(); !h.empty() {
+		t.Errorf("memory is left: %+v", h)
+	}
+}
