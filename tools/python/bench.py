@@ -4,12 +4,14 @@
 Usage: bench.py --dir DIR [--json FILE] [--blocks N] [--seconds S] [--rounds N]
 
 DIR has to be empty or missing; it holds a store of some 2 GiB afterwards.
-Medians of the rounds; the variants take turns within a round.
+Medians of the rounds; the variants take turns within a round. On a busy machine
+look at the CPU: a rate then says what the others left.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import hashlib
 import json
@@ -22,6 +24,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +41,22 @@ def block_hash(i: int) -> bytes:
     return hashlib.sha256(i.to_bytes(8, "little")).digest()
 
 
-def per_second(run: Callable[[], int], seconds: float) -> float:
-    """How many units of run there are in a second."""
+@dataclass
+class Rate:
+    """What was measured in one round."""
+
+    per_second: float
+    cpu_per_unit_s: float
+    """Of this thread for look-ups, of the process for gets."""
+
+
+def measured(run: Callable[[], int], seconds: float, clock: Callable[[], float]) -> Rate:
+    """How many units of run there are in a second, and the CPU that each costs."""
     run()
-    units, started = 0, time.perf_counter()
+    units, started, cpu = 0, time.perf_counter(), clock()
     while (took := time.perf_counter() - started) < seconds:
         units += run()
-    return units / took
+    return Rate(units / took, (clock() - cpu) / units)
 
 
 class Busy:
@@ -137,7 +149,7 @@ class Gets:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """All figures, as lists of one a round."""
-    figures: dict[str, list[float]] = {}
+    figures: dict[str, list[Rate]] = {}
     store = sealstone.Store(dir=options.dir, capacity_bytes=4 << 30, create_only=True)
     with store:
         lookups = Lookups(store, options.blocks)
@@ -151,21 +163,19 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                             f"{', busy thread' if busy else ''}"
                         )
                         run = lookups.run(batch, released)
-                        if busy:
-                            with Busy():
-                                rate = per_second(run, options.seconds)
-                        else:
-                            rate = per_second(run, options.seconds)
+                        with Busy() if busy else contextlib.nullcontext():
+                            rate = measured(run, options.seconds, time.thread_time)
                         figures.setdefault(name, []).append(rate)
             for get in gets:
                 for wait in (False, True):
                     name = f"gets of {get.batch} x 1 MiB{', into a region' if wait else ''}"
-                    rate = per_second(get.run(wait), 4 * options.seconds)
+                    rate = measured(get.run(wait), 4 * options.seconds, time.process_time)
                     figures.setdefault(name, []).append(rate)
         known = lookups.known()
         for get in gets:
             get.region.release()
-    return {"figures": figures, "known_share": known}
+    plain = {name: [asdict(r) for r in rates] for name, rates in figures.items()}
+    return {"figures": plain, "known_share": known}
 
 
 def main() -> None:
@@ -185,11 +195,16 @@ def main() -> None:
         "cpus": os.cpu_count(),
         **measure(options),
     }
-    print(f"{'':40} {'median':>12} {'least':>12} {'most':>12}")
+    print(f"{'':40} {'median':>10} {'least':>10} {'most':>10}        {'CPU':>8}")
     for name, rates in report["figures"].items():
-        unit, scale = ("MiB/s", MIB) if name.startswith("gets") else ("/s", 1)
-        values = [statistics.median(rates), min(rates), max(rates)]
-        print(f"{name:40} " + " ".join(f"{v / scale:12,.0f}" for v in values), unit)
+        gets = name.startswith("gets")
+        per_second = [r["per_second"] / (MIB if gets else 1) for r in rates]
+        cpu = statistics.median(r["cpu_per_unit_s"] for r in rates) * (1 << 30 if gets else 1e6)
+        values = statistics.median(per_second), min(per_second), max(per_second)
+        print(
+            f"{name:40} {' '.join(f'{v:10,.0f}' for v in values)} {'MiB/s' if gets else '/s   '}"
+            f" {cpu:8.2f} {'s/GiB' if gets else 'us'}"
+        )
     print(f"memory could answer {report['known_share']:.0%} of the look-ups")
     if options.json:
         options.json.write_text(json.dumps(report, indent=1) + "\n")
