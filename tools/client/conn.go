@@ -15,6 +15,7 @@ type conn struct {
 	net   net.Conn
 	in    *answers
 	spent bool // it broke, or is out of step
+	sent  bool // the command under way went out whole, so that it may be done
 
 	handles map[*space]int64 // of namespaces, by what was opened
 	regions map[*Region]int64
@@ -101,12 +102,13 @@ func (c *conn) doUntil(end time.Time, cmd *command, read func(*answers) error) e
 }
 
 func (c *conn) exchange(cmd *command, read func(*answers) error) error {
-	c.in.lines = 0
+	c.in.lines, c.sent = 0, false
 	out := cmd.buffers()
 	if _, err := out.WriteTo(c.net); err != nil {
 		c.spent = true
 		return unreachable("send", err)
 	}
+	c.sent = true
 	return c.readAnswer(read)
 }
 

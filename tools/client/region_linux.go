@@ -82,9 +82,14 @@ func (c *conn) doWithFile(ctx context.Context, cmd *command, file *os.File, read
 			failed = io.ErrShortWrite
 		}
 	})
-	if err := errors.Join(err, failed); err != nil {
+	if err = errors.Join(err, failed); err != nil {
 		c.spent = true
-		return unreachable("send", err)
+		err = unreachable("send", err)
+	} else {
+		err = c.readAnswer(read)
 	}
-	return c.readAnswer(read)
+	if err != nil && c.spent && errors.Is(err, os.ErrDeadlineExceeded) {
+		return context.DeadlineExceeded
+	}
+	return err
 }

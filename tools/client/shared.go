@@ -81,13 +81,17 @@ func (n *Namespace) exchangeShared(ctx context.Context, c *conn, cmd *command, r
 	}
 	end, _ := ctx.Deadline()
 	err := c.doUntil(end.Add(n.c.o.LingerMax), cmd, read)
-	if err != nil && c.spent && errors.Is(err, os.ErrDeadlineExceeded) {
+	switch {
+	case err == nil || !c.spent || !errors.Is(err, os.ErrDeadlineExceeded):
+		return err
+	case !c.sent: // half a command is none
+		return context.DeadlineExceeded
+	default:
 		for r := range regions {
 			r.lost.Store(true)
 		}
 		return fmt.Errorf("%w: no answer for %v behind the call's end", ErrRegionLost, n.c.o.LingerMax)
 	}
-	return err
 }
 
 // timeoutMaxMillis is the longest time that the server lets be asked for.
