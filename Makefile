@@ -20,7 +20,8 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -X main.version=$(VERSION)
 
 # Packages whose tests start goroutines: these run under the race detector.
-RACE := ./engine/... ./wal/... ./tiers/... ./gpu/... ./internal/aligned/... ./internal/vfs/...
+RACE := ./engine/... ./wal/... ./tiers/... ./gpu/... ./internal/aligned/... ./internal/memguard/... ./internal/vfs/... \
+	./tools/client/... ./tools/internal/server/... ./tools/internal/load/... ./tools/libsealstone/...
 
 # The stages of `make test` in order, each with its budget in minutes on two
 # cores, the first build of everything included. docs/testing.md has the same
