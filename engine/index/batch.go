@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -20,6 +21,7 @@ type Batch struct {
 	// live holds the segments' new live bytes; base what they were.
 	live map[uint64]int64
 	base map[uint64]int64
+	uses uses     // by how much they change
 	done []Change // for Options.OnChange
 }
 
@@ -37,7 +39,7 @@ type Change struct {
 // the state of the index that it found.
 func (d *DB) Update(ctx context.Context, live map[uint64]int64, fn func(*Batch) error) error {
 	_, err := call(ctx, d, func() (struct{}, error) {
-		b := &Batch{d: d, b: d.db.NewBatch(), v: &view{r: d.db, changes: newChanges()}, live: map[uint64]int64{}, base: live}
+		b := &Batch{d: d, b: d.db.NewBatch(), v: &view{r: d.db, changes: newChanges()}, live: map[uint64]int64{}, base: live, uses: uses{}}
 		defer b.b.Close()
 		err := fn(b)
 		if err = errors.Join(err, b.v.close()); err != nil {
@@ -61,9 +63,13 @@ func (b *Batch) commit() error {
 			return err
 		}
 	}
+	if err := b.setUses(); err != nil {
+		return err
+	}
 	if err := b.d.db.Apply(b.b, pebble.NoSync); err != nil {
 		return err
 	}
+	b.d.took(b.uses)
 	for segment, n := range b.live {
 		if n == 0 {
 			delete(b.base, segment)
@@ -136,22 +142,47 @@ func (b *Batch) DropContent(tenant uint32, t ContentTag, at disk.Address) error 
 	return b.delete(contentKey(tenant, t))
 }
 
+// setUses writes the u records of namespaces whose use changes. Only one Update
+// runs at a time, so that Uses is what they are now.
+func (b *Batch) setUses() error {
+	now := b.d.Uses()
+	for namespace, delta := range b.uses {
+		if delta == (Use{}) {
+			continue
+		}
+		n := Use{now[namespace].Blocks + delta.Blocks, now[namespace].Bytes + delta.Bytes}
+		var err error
+		if n == (Use{}) {
+			err = b.delete(useKey(namespace))
+		} else {
+			err = b.set(useKey(namespace), appendUse(nil, n))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Bind makes k refer to e; k must be unbound. The segment gains live bytes
 // with the first referrer.
 func (b *Batch) Bind(k Key, e Entry) error {
 	key := appendKey(nil, k)
-	others, err := b.addRef(e.Address, tagOf(key))
+	before, after, err := b.addRef(e.Address, tagOf(key))
 	if err != nil {
 		return err
 	}
-	if !others {
+	if len(before) == 0 {
 		b.addLive(e.Address.Segment, e.Bytes())
 	}
+	b.uses.add(k.Namespace, 1, 0)
+	b.uses.pay(before, after, e.Bytes())
 	b.note(k, e, true)
 	if e.IsAlias() {
-		if _, err := b.addRef(e.Own.Address, tagOf(key)); err != nil {
+		if _, _, err := b.addRef(e.Own.Address, tagOf(key)); err != nil {
 			return err
 		}
+		b.uses.add(k.Namespace, 0, e.Own.Bytes())
 	}
 	return b.set(key, appendEntry(nil, e))
 }
@@ -165,41 +196,49 @@ func (b *Batch) Unbind(k Key, e Entry, tenant uint32) error {
 		return err
 	}
 	if e.IsAlias() {
-		if _, err := b.removeRef(e.Own.Address, tagOf(key)); err != nil {
+		if _, _, err := b.removeRef(e.Own.Address, tagOf(key)); err != nil {
 			return err
 		}
+		b.uses.add(k.Namespace, 0, -e.Own.Bytes())
 	}
-	others, err := b.removeRef(e.Address, tagOf(key))
-	if err != nil || others {
+	before, after, err := b.removeRef(e.Address, tagOf(key))
+	if err != nil {
 		return err
+	}
+	b.uses.add(k.Namespace, -1, 0)
+	b.uses.pay(before, after, e.Bytes())
+	if len(after) > 0 {
+		return nil
 	}
 	b.addLive(e.Address.Segment, -e.Bytes())
 	return b.DropContent(tenant, e.Content, e.Address)
 }
 
-// addRef counts one more key of a tag at an address, and reports whether any
-// key referred to it before.
-func (b *Batch) addRef(at disk.Address, t keyTag) (others bool, err error) {
-	list, err := b.v.refsAt(at)
+// addRef counts one more key of a tag at an address, and returns the references
+// there before and after.
+func (b *Batch) addRef(at disk.Address, t keyTag) (before, after []ref, err error) {
+	before, err = b.v.refsAt(at)
 	if err != nil {
-		return false, err
+		return nil, nil, err
 	}
-	return len(list) > 0, b.set(appendRef(nil, at, t), appendRefCount(nil, countOf(list, t)+1))
+	after = append(before[:len(before):len(before)], ref{at, t, 1})
+	return before, after, b.set(appendRef(nil, at, t), appendRefCount(nil, countOf(before, t)+1))
 }
 
-// removeRef counts one key less, and reports whether any is left.
-func (b *Batch) removeRef(at disk.Address, t keyTag) (others bool, err error) {
-	list, err := b.v.refsAt(at)
+// removeRef counts one key less, and returns the references before and after.
+func (b *Batch) removeRef(at disk.Address, t keyTag) (before, after []ref, err error) {
+	before, err = b.v.refsAt(at)
 	if err != nil {
-		return false, err
+		return nil, nil, err
 	}
-	switch n := countOf(list, t); n {
+	switch n := countOf(before, t); n {
 	case 0:
-		return false, errBadRecord // a key without its reference
+		return nil, nil, errBadRecord // a key without its reference
 	case 1:
-		return len(list) > 1, b.delete(appendRef(nil, at, t))
+		after = slices.DeleteFunc(slices.Clone(before), func(r ref) bool { return r.keyTag == t })
+		return before, after, b.delete(appendRef(nil, at, t))
 	default:
-		return true, b.set(appendRef(nil, at, t), appendRefCount(nil, n-1))
+		return before, before, b.set(appendRef(nil, at, t), appendRefCount(nil, n-1))
 	}
 }
 

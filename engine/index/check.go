@@ -36,8 +36,8 @@ type Checked struct {
 // namespace. A record that does not decode fails the index (ErrFailed).
 func (d *DB) Check(ctx context.Context, tenantOf func(namespace uint32) uint32) (*Checked, error) {
 	c, err := call(ctx, d, func() (*Checked, error) {
-		k := checker{d: d, v: &view{r: d.db}, ctx: ctx, tenantOf: tenantOf, out: &Checked{Segments: map[uint64]bool{}}, live: map[uint64]int64{}}
-		return k.out, errors.Join(d.checkTables(ctx), k.keys(), k.refs(), k.liveBytes(), k.contents(), k.v.close())
+		k := checker{d: d, v: &view{r: d.db}, ctx: ctx, tenantOf: tenantOf, out: &Checked{Segments: map[uint64]bool{}}, live: map[uint64]int64{}, tally: tally{uses: uses{}}}
+		return k.out, errors.Join(d.checkTables(ctx), k.keys(), k.refs(), k.liveBytes(), k.uses(), k.contents(), k.v.close())
 	})
 	return c, d.noteDamage(err)
 }
@@ -50,6 +50,7 @@ type checker struct {
 	out      *Checked
 	live     map[uint64]int64 // computed
 	counted  disk.Address     // the last address whose bytes are in live
+	tally    tally
 }
 
 func (c *checker) problem(segment uint64, k Key, format string, args ...any) {
@@ -110,6 +111,7 @@ func (c *checker) ref(r ref) error {
 	if err != nil {
 		return err
 	}
+	c.tally.meet(r, same)
 	found := uint64(0)
 	for _, k := range same {
 		if k.Address != r.at && k.Own.Address != r.at {
@@ -151,6 +153,28 @@ func (c *checker) liveBytes() error {
 	}
 	for segment, n := range c.live {
 		c.problem(segment, Key{}, "no live bytes recorded, the keys have %d", n)
+	}
+	return nil
+}
+
+// uses holds what is recorded for each namespace against what its keys have.
+func (c *checker) uses() error {
+	c.tally.close()
+	recorded := uses(c.d.Uses())
+	if !c.d.countless {
+		var err error
+		if recorded, err = c.d.readUses(); err != nil {
+			return err
+		}
+	}
+	for namespace, want := range c.tally.uses {
+		if got := recorded[namespace]; got != want {
+			c.problem(0, Key{Namespace: namespace}, "%d blocks with %d bytes recorded for namespace %d, the keys have %d with %d", got.Blocks, got.Bytes, namespace, want.Blocks, want.Bytes)
+		}
+		delete(recorded, namespace)
+	}
+	for namespace, got := range recorded {
+		c.problem(0, Key{Namespace: namespace}, "%d blocks with %d bytes recorded for namespace %d, which has no keys", got.Blocks, got.Bytes, namespace)
 	}
 	return nil
 }

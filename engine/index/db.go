@@ -22,11 +22,15 @@ import (
 const FormatVersion = uint32(pebble.FormatTableFormatV6)
 
 // recordVersion is that of the records in the index. An index with another one
-// is not read: an older one is rebuilt, a newer one refused.
-const recordVersion = RecordVersion
+// is not read: an older one is rebuilt, a newer one refused. One of
+// countlessVersion lacks nothing but the u records, and gets them at Open.
+const (
+	recordVersion    = RecordVersion
+	countlessVersion = 2
+)
 
 // RecordVersion is the version of the records that this release writes.
-const RecordVersion = 2
+const RecordVersion = 3
 
 // Limits and defaults.
 const (
@@ -84,6 +88,10 @@ type DB struct {
 	lock atomic.Pointer[io.Closer] // Pebble's, on its directory
 	// marking counts writers of the damage mark.
 	marking sync.WaitGroup
+	usesMu  sync.Mutex
+	uses    uses
+	// countless: the records of an index that is only looked at have no uses.
+	countless bool
 }
 
 func (d *DB) pebbleOptions() *pebble.Options {
@@ -124,7 +132,13 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = call(ctx, d, func() (struct{}, error) { return struct{}{}, d.checkComplete() })
+	_, err = call(ctx, d, func() (struct{}, error) {
+		version, err := d.checkComplete()
+		if err != nil {
+			return struct{}{}, err
+		}
+		return struct{}{}, d.openUses(version)
+	})
 	if err != nil {
 		_ = d.Close(ctx)
 		return nil, d.classify(err)
@@ -148,7 +162,7 @@ func open(ctx context.Context, o Options) (*DB, error) {
 	if o.MemTableBytes == 0 {
 		o.MemTableBytes = defaultMemTable
 	}
-	d := &DB{opts: o, closing: make(chan struct{}), flushing: make(chan struct{}, 1), fail: failure{tell: o.OnFail, now: make(chan struct{})}}
+	d := &DB{opts: o, uses: uses{}, closing: make(chan struct{}), flushing: make(chan struct{}, 1), fail: failure{tell: o.OnFail, now: make(chan struct{})}}
 	d.pool = newPool(workers, queueLength)
 	if err := d.openPebble(ctx); err != nil {
 		err = d.classify(err)
@@ -205,41 +219,44 @@ func (d *DB) classify(err error) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
-// checkComplete looks for the mark of a whole index of this store and version.
-func (d *DB) checkComplete() error {
+// checkComplete looks for the mark of a whole index of this store, and of a
+// version that can be read, which it returns.
+func (d *DB) checkComplete() (version int, err error) {
 	v, closer, err := d.db.Get(metaComplete)
 	if errors.Is(err, pebble.ErrNotFound) {
-		return fmt.Errorf("%w: %s has no completion mark", ErrIncomplete, d.opts.Dir)
+		return 0, fmt.Errorf("%w: %s has no completion mark", ErrIncomplete, d.opts.Dir)
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer closer.Close()
 	if len(v) < len(d.opts.UUID) || string(v[:len(d.opts.UUID)]) != string(d.opts.UUID[:]) {
-		return fmt.Errorf("%w: %s has the completion mark of another store", ErrIncomplete, d.opts.Dir)
+		return 0, fmt.Errorf("%w: %s has the completion mark of another store", ErrIncomplete, d.opts.Dir)
 	}
-	version := 1 // had none
+	version = 1 // had none
 	if rest := v[len(d.opts.UUID):]; len(rest) > 0 {
 		version = int(rest[0])
 	}
 	switch {
-	case version < recordVersion:
-		return fmt.Errorf("%w: %s holds records of version %d, this program writes %d", ErrIncomplete, d.opts.Dir, version, recordVersion)
+	case version < countlessVersion:
+		return 0, fmt.Errorf("%w: %s holds records of version %d, this program writes %d", ErrIncomplete, d.opts.Dir, version, recordVersion)
 	case version > recordVersion:
-		return fmt.Errorf("%w: %s holds records of version %d, this program knows %d", ErrNewer, d.opts.Dir, version, recordVersion)
+		return 0, fmt.Errorf("%w: %s holds records of version %d, this program knows %d", ErrNewer, d.opts.Dir, version, recordVersion)
 	}
-	return nil
+	return version, nil
 }
+
+// mark is that of a whole index of this store and version.
+func (d *DB) mark() []byte { return append(d.opts.UUID[:], recordVersion) }
 
 // MarkComplete flushes everything and then the mark that makes the index
 // count: a rebuild that was cut short is not mistaken for an index.
 func (d *DB) MarkComplete(ctx context.Context) error {
-	mark := append(d.opts.UUID[:], recordVersion)
 	_, err := call(ctx, d, func() (struct{}, error) {
 		if err := d.flushOrGiveUp(); err != nil {
 			return struct{}{}, err
 		}
-		if err := d.db.Set(metaComplete, mark, pebble.NoSync); err != nil {
+		if err := d.db.Set(metaComplete, d.mark(), pebble.NoSync); err != nil {
 			return struct{}{}, err
 		}
 		return struct{}{}, d.flushOrGiveUp()

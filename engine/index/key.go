@@ -16,6 +16,7 @@ import (
 //	r <segment u64> <page u32> <namespace uvarint> <tag 6> -> nothing, or a count
 //	c <tenant u32> <content tag 8>                         -> address
 //	s <segment u64>                                        -> live bytes u64
+//	u <namespace u32>                                      -> blocks u64, bytes u64
 //	m applied                                              -> log position u64
 //	m complete                                             -> store uuid, version u8
 //
@@ -27,6 +28,7 @@ const (
 	kindRef     = 'r'
 	kindContent = 'c'
 	kindSegment = 's'
+	kindUse     = 'u'
 	kindMeta    = 'm'
 )
 

@@ -133,7 +133,7 @@ func TestCheckFindsMiscounts(t *testing.T) {
 	tag := func(k Key) keyTag { return tagOf(appendKey(nil, k)) }
 	add := func(at disk.Address, k Key) func(*Batch) error {
 		return func(u *Batch) error {
-			_, err := u.addRef(at, tag(k))
+			_, _, err := u.addRef(at, tag(k))
 			return err
 		}
 	}
@@ -142,7 +142,7 @@ func TestCheckFindsMiscounts(t *testing.T) {
 		"of no key":          add(at, keyOf(9)),
 		"of a key elsewhere": add(disk.Address{Segment: 1, Page: 70}, sameTag(1, 1)),
 		"one too few": func(u *Batch) error {
-			_, err := u.removeRef(at, tag(sameTag(1, 1)))
+			_, _, err := u.removeRef(at, tag(sameTag(1, 1)))
 			return err
 		},
 	} {

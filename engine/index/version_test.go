@@ -22,7 +22,8 @@ func TestVersion(t *testing.T) {
 	}{
 		"this":              {slices.Concat(uuid, []byte{recordVersion}), nil},
 		"the first":         {uuid, ErrIncomplete},
-		"one less":          {slices.Concat(uuid, []byte{recordVersion - 1}), ErrIncomplete},
+		"without uses":      {slices.Concat(uuid, []byte{countlessVersion}), nil},
+		"before that":       {slices.Concat(uuid, []byte{countlessVersion - 1}), ErrIncomplete},
 		"one more":          {slices.Concat(uuid, []byte{recordVersion + 1}), ErrNewer},
 		"one more, longer":  {slices.Concat(uuid, []byte{recordVersion + 1, 1, 2, 3}), ErrNewer},
 		"no version at all": {uuid[:15], ErrIncomplete},
