@@ -42,8 +42,10 @@ func (s *Store) applySome() bool {
 	s.health.clear("index-apply")
 	s.publishLive()
 	s.unflushed += len(recs)
+	uses := s.idx.Uses()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.takeUsesLocked(uses)
 	for _, r := range recs {
 		s.afterApplyLocked(r)
 	}
@@ -100,6 +102,7 @@ func (s *Store) nextRecords() []*record {
 
 func (s *Store) afterApplyLocked(r *record) {
 	s.pendingBytes -= r.pendingBytes()
+	r.charge.releaseLocked()
 	s.overlay.applied(r.Key, r.end)
 	if seg := s.segs[r.home()]; seg != nil {
 		seg.pending--

@@ -91,6 +91,7 @@ func (p *putBatch) logPuts(items []*putItem) (ok []*putItem, refused []refusal, 
 			it.placed.seg.inflight--
 			if logged {
 				it.placed.seg.pending++
+				it.rec.charge, it.charge = it.charge, charge{}
 				it.end = it.rec.end
 				it.placed.seg.entries = append(it.placed.seg.entries, it.placed.entry)
 				s.count.putBlocks.Add(1)

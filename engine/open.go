@@ -66,6 +66,7 @@ func newStore(dir string, o Options) *Store {
 		bad: map[disk.Address]struct{}{}, spoilt: map[disk.Address]struct{}{}, moved: make(chan struct{}), live: map[uint64]int64{},
 		evictMu: newCtxMutex(), closeMu: newCtxMutex(), rollMu: [2]ctxMutex{newCtxMutex(), newCtxMutex()},
 		stop: make(chan struct{}), kickSync: make(chan struct{}, 1), kickApply: make(chan struct{}, 1), kickEvict: make(chan struct{}, 1),
+		kickQuota: make(chan struct{}, 1), accounts: map[string]*account{},
 		closeFS: func() error { return nil },
 	}
 	if !o.ReadOnly { // its index stays as it is, and nothing runs in the background
@@ -390,7 +391,8 @@ func (s *Store) startBackground() {
 	if s.o.private.noBackground || s.o.ReadOnly {
 		return
 	}
-	s.workers.Add(5)
+	s.workers.Add(6)
+	go s.quotaLoop()
 	go s.hintLoop()
 	go s.syncLoop()
 	go s.applyLoop()

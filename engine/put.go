@@ -97,6 +97,7 @@ type putItem struct {
 	sent     bool  // to the device, whatever came of it
 
 	img    *image
+	charge charge        // of the tenant, until the record has it
 	draft  *host.Block   // on its way into the cache in memory
 	target *index.Extent // shared instead of written
 	shared *segment      // whose extent that is, held as a guest
@@ -111,6 +112,7 @@ type putItem struct {
 func (p *putBatch) settle(it *putItem, r PutResult) {
 	it.status = r.Status
 	it.dropDraft() // what is visible has entered the cache
+	p.uncharge(it)
 	if !p.op.enter() {
 		return
 	}

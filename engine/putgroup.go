@@ -169,6 +169,9 @@ func (p *putBatch) place(ctx context.Context, g *putGroup, items []*putItem) {
 			return
 		}
 		p.compressAll(items)
+		if items = p.withinQuota(items); len(items) == 0 {
+			return
+		}
 		p.s.o.private.points("put:before-write")
 		p.reap(putGroupsWriting - 1)
 		held, err := p.s.gate.enter(ctx, imageBytes(items))

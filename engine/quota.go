@@ -26,8 +26,10 @@ type NamespaceUse struct {
 	// with the lowest number. A put that is not applied yet counts as if it
 	// shared nothing.
 	Blocks, StoredBytes int64
-	// Complete is false where the figures may hold blocks that are not visible
-	// any more: those of an older epoch, until they are evicted.
+	// Complete is false where the figures may not be those of the visible blocks:
+	// in a namespace that has had a new epoch they hold blocks of older ones until
+	// those are evicted; a store opened read-only leaves out what is in the log
+	// alone; and of one that answers misses only nothing is visible.
 	Complete bool
 }
 
@@ -42,28 +44,67 @@ func (s *Store) SetQuota(tenant string, quotaBytes int64) error {
 	if quotaBytes < 0 {
 		return invalidf("quota of %d bytes for tenant %q is negative: 0 means none", quotaBytes, tenant)
 	}
+	if s.closing.Load() {
+		return ErrClosed
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.accountLocked(tenant)
+	a.quotaBytes, a.told = quotaBytes, false
+	if a.excess() > 0 {
+		kick(s.kickQuota)
+	}
 	return nil
 }
 
 // TenantUse tells what a tenant has stored. A tenant that is not known has
 // nothing.
-func (s *Store) TenantUse(tenant string) TenantUse { return TenantUse{Tenant: tenant} }
+func (s *Store) TenantUse(tenant string) TenantUse {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.accounts[tenant].use(tenant)
+}
+
+func (a *account) use(tenant string) TenantUse {
+	if a == nil {
+		return TenantUse{Tenant: tenant}
+	}
+	return TenantUse{
+		Tenant: tenant, QuotaBytes: a.quotaBytes, StoredBytes: a.storedBytes(), Blocks: a.indexed.Blocks + a.held.Blocks,
+		ShedBlocks: a.shed, TrimmedBlocks: a.trimmed,
+	}
+}
 
 // Tenants lists all tenants that have a namespace or a quota, by name.
 func (s *Store) Tenants() []TenantUse {
-	seen := map[string]bool{}
-	var out []TenantUse
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	owners := map[string]bool{}
 	for _, sp := range s.spaces {
-		if !seen[sp.Tenant] {
-			seen[sp.Tenant] = true
-			out = append(out, TenantUse{Tenant: sp.Tenant})
+		owners[sp.Tenant] = true
+	}
+	var out []TenantUse
+	for tenant, a := range s.accounts {
+		if owners[tenant] || a.quotaBytes > 0 {
+			out = append(out, a.use(tenant))
 		}
 	}
-	s.mu.Unlock()
 	slices.SortFunc(out, func(a, b TenantUse) int { return cmp.Compare(a.Tenant, b.Tenant) })
 	return out
 }
 
-// Use tells what the namespace has stored.
-func (n *Namespace) Use() NamespaceUse { return NamespaceUse{} }
+// Use tells what the namespace has stored. It asks no disk.
+func (n *Namespace) Use() NamespaceUse {
+	s := n.s
+	healthy := s.health.get().State < HealthAllMiss
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sp := s.spaces[n.info.Number]
+	if sp == nil {
+		return NamespaceUse{}
+	}
+	return NamespaceUse{
+		Blocks: sp.indexed.Blocks + sp.held.Blocks, StoredBytes: sp.indexed.Bytes + sp.held.Bytes,
+		Complete: healthy && !s.o.ReadOnly && sp.Floor == 0,
+	}
+}

@@ -29,6 +29,7 @@ func (r *recovery) readOnly() error {
 	}
 	s.mark, s.applied = r.log.End, r.applied
 	s.publishLive()
+	s.takeUsesLocked(s.idx.Uses())
 	s.health.set("read-only", HealthReadOnly, "opened read-only")
 	return nil
 }

@@ -56,7 +56,10 @@ type record struct {
 	// ContentID is whole; Entry.Content is its tag.
 	ContentID sums.ContentID
 
-	lsn, end wal.LSN // where it stands in the log; not part of the encoding
+	// Not part of the encoding: where it stands in the log, and what a put
+	// is charged until it is applied.
+	lsn, end wal.LSN
+	charge   charge
 }
 
 const recordVersion = 1

@@ -368,6 +368,7 @@ func (r *recovery) finish() error {
 	s.mark, s.applied, s.trimmed = log.End(), log.End(), log.End()
 	log.SetMark(s.mark)
 	s.publishLive()
+	s.takeUsesLocked(s.idx.Uses())
 	return nil
 }
 

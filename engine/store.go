@@ -86,6 +86,7 @@ type Store struct {
 	sequences    idRange
 	segmentIDs   idRange
 	spaces       map[uint32]*space
+	accounts     map[string]*account // by tenant
 	segs         map[uint64]*segment
 	active       [2]*segment               // by class
 	spare        *segment                  // the next fresh one; see prepareSpare
@@ -127,6 +128,7 @@ type Store struct {
 	kickSync       chan struct{}
 	kickApply      chan struct{}
 	kickEvict      chan struct{}
+	kickQuota      chan struct{}
 	workers        sync.WaitGroup
 	ops            opCounter
 	openTime       time.Duration
@@ -168,8 +170,11 @@ type segment struct {
 // space is a namespace as the running store sees it.
 type space struct {
 	meta.Namespace
-	tenantID  uint32
-	gpuDirect atomic.Bool // see NamespaceOptions.GPUDirect
+	tenantID uint32
+	// account is the tenant's; indexed and held are this namespace's part of it.
+	account       *account
+	indexed, held index.Use
+	gpuDirect     atomic.Bool // see NamespaceOptions.GPUDirect
 	// unanswered counts the calls in a row that found nothing; told: it was
 	// said. See noteLookup.
 	unanswered atomic.Int64
@@ -231,7 +236,7 @@ func (s *Store) tenantOf(namespace uint32) uint32 {
 }
 
 func (s *Store) addSpaceLocked(n meta.Namespace) *space {
-	sp := &space{Namespace: n, tenantID: n.Number}
+	sp := &space{Namespace: n, tenantID: n.Number, account: s.accountLocked(n.Tenant)}
 	for _, other := range s.spaces {
 		if other.Tenant == n.Tenant {
 			sp.tenantID = min(sp.tenantID, other.tenantID)

@@ -85,6 +85,7 @@ func (s *Store) syncFailed(what string, w *disk.Writer, err error) {
 		if seg := s.segs[r.home()]; seg != nil {
 			seg.pending--
 		}
+		r.charge.releaseLocked()
 		s.undoLocked(r)
 		s.debts.oweLocked(r)
 	}
