@@ -101,6 +101,9 @@ func (s *Store) knownNamespace(l Layout, tenant string, o NamespaceOptions) (*Na
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.spaces[m.Number] == nil {
+		return nil, nil // it is being made; wait for that
+	}
 	return s.handleLocked(m, newCompressor(o)).marked(o)
 }
 
