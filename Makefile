@@ -46,11 +46,15 @@ LIBFLAGS := -Wl,--version-script=$(CURDIR)/tools/libsealstone/sealstone.map \
 
 .PHONY: bin/libsealstone.so
 bin/libsealstone.so:
-	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -buildvcs=false -ldflags "$(LDFLAGS) -extldflags '$(LIBFLAGS)'" \
+	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -buildvcs=false -ldflags "-w $(LDFLAGS) -extldflags '$(LIBFLAGS)'" \
 		-o bin/libsealstone.so.1 ./tools/libsealstone
 	rm -f bin/libsealstone.so.h
 	ln -sf libsealstone.so.1 bin/libsealstone.so
 	cp tools/libsealstone/sealstone.h bin/sealstone.h
+
+.PHONY: ctest
+ctest: lib ## C programs against the library, under ASan and valgrind (part of unit)
+	$(GO) test -count=1 -timeout $(TESTTIMEOUT) ./tools/libsealstone/ctest
 
 .PHONY: demo
 demo: build ## build, then show every promise held on a temporary store

@@ -90,6 +90,9 @@ func (l *Lib) openSpace(store uint64, layoutJSON []byte, tenant string, optionsJ
 	if err != nil {
 		return 0, nil, failf(Invalid, "%v", err)
 	}
+	if err := lay.Validate(); err != nil { // here, so that a server need not be asked
+		return 0, nil, callError(err)
+	}
 	o, err := parseSpaceOptions(optionsJSON)
 	if err != nil {
 		return 0, nil, failf(Invalid, "%v", err)
