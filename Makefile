@@ -95,7 +95,7 @@ layers: ## the project's own rules: layers, banned calls, docs, lengths
 	$(GO) test -timeout 2m ./internal/lint
 
 .PHONY: unit
-unit: bench-module ## all tests
+unit: bench-module redis-module ## all tests
 	$(GO) test -p 2 -timeout $(TESTTIMEOUT) ./...
 
 # With -mod=mod a requirement that the main module raised is raised there too.
@@ -103,6 +103,11 @@ unit: bench-module ## all tests
 bench-module: ## vet and test tools/bench, which is a module of its own
 	$(GO) -C tools/bench vet -mod=mod ./...
 	$(GO) -C tools/bench test -mod=mod -timeout $(TESTTIMEOUT) ./...
+
+.PHONY: redis-module
+redis-module: ## vet and test tools/redistest: the server under a Redis client of others
+	$(GO) -C tools/redistest vet -mod=mod ./...
+	$(GO) -C tools/redistest test -mod=mod -timeout $(TESTTIMEOUT) ./...
 
 .PHONY: race
 race: ## tests of the concurrent packages under the race detector, -short
