@@ -8,7 +8,7 @@ import (
 // tierDescs are the figures of the tiers, memory and disk, and of the ways of
 // reading from the disk. What came from memory is counted there alone.
 type tierDescs struct {
-	served, verified   *prometheus.Desc
+	verified           *prometheus.Desc
 	hostBlocks         *prometheus.Desc
 	hostBytes          *prometheus.Desc
 	hostLimit          *prometheus.Desc
@@ -19,8 +19,7 @@ type tierDescs struct {
 
 func newTierDescs(desc func(name, help string, variable ...string) *prometheus.Desc) tierDescs {
 	return tierDescs{
-		served:      desc("tier_loaded_bytes_total", "Verified bytes given to callers, by the tier that they came from.", "tier"),
-		verified:    desc("tier_verified_bytes_total", "Bytes verified for that: whole chunks.", "tier"),
+		verified:    desc("tier_verified_bytes_total", "Bytes read from a tier for callers, and verified: whole chunks. What came from memory is not in those of the disk.", "tier"),
 		hostBlocks:  desc("host_blocks_total", "Blocks and the cache in memory: attempted were looked for, verified came from it, fell-back went on to the disk, corrupt did not verify in memory and went on too; inserted, evicted, shed (no room, or too large) and stale are those of the cache itself.", "outcome"),
 		hostBytes:   desc("host_bytes", "Bytes that the cache in memory holds."),
 		hostLimit:   desc("host_bytes_limit", "Most bytes that the cache in memory may hold; 0: there is none."),
@@ -32,7 +31,7 @@ func newTierDescs(desc func(name, help string, variable ...string) *prometheus.D
 }
 
 func (d tierDescs) describe(out chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{d.served, d.verified, d.hostBlocks, d.hostBytes, d.hostLimit, d.hostEntries, d.hostLent, d.pathReads, d.demoted} {
+	for _, desc := range []*prometheus.Desc{d.verified, d.hostBlocks, d.hostBytes, d.hostLimit, d.hostEntries, d.hostLent, d.pathReads, d.demoted} {
 		out <- desc
 	}
 }
@@ -42,8 +41,6 @@ func (d tierDescs) collect(out chan<- prometheus.Metric, s *engine.Stats) {
 		out <- prometheus.MustNewConstMetric(desc, kind, float64(n), labels...)
 	}
 	h := &s.Host
-	put(d.served, counter, s.ServedBytes, "disk")
-	put(d.served, counter, h.ServedBytes, "host")
 	put(d.verified, counter, s.VerifiedBytes, "disk")
 	put(d.verified, counter, h.VerifiedBytes, "host")
 	for outcome, n := range map[string]int64{

@@ -32,4 +32,6 @@ var advice = map[engine.EventKind]string{
 	engine.EventUnanswered:      "Unless all prompts are new, give the engine a fixed hash seed.",
 	engine.EventSetAside:        "Open what was set aside with the program that wrote it, or remove it.",
 	engine.EventDevice:          "Look into the reason; the blocks go through host memory.",
+	engine.EventHostMemory:      "One: note it. Several: a memory module is failing; look into the kernel's log.",
+	engine.EventQuota:           "Nothing, if the tenant is meant to have a cache of that size; else raise its disk-quota.",
 }

@@ -113,8 +113,8 @@ function sample(s) {
   const t = Date.parse(s.time) / 1000;
   const last = samples[samples.length - 1];
   // A process that began anew counts from zero.
-  if (last && s.store.served_bytes_total + s.host_tier.verified_bytes_total < last.read) samples = [];
-  if (!last || t - last.t > 0.2) samples.push({ t, read: s.store.served_bytes_total + s.host_tier.verified_bytes_total, put: s.store.put_bytes_total });
+  if (last && s.store.served_bytes_total < last.read) samples = [];
+  if (!last || t - last.t > 0.2) samples.push({ t, read: s.store.served_bytes_total, put: s.store.put_bytes_total });
   samples = samples.filter((x) => x.t >= t - span - 5);
   draw();
 }
