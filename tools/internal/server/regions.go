@@ -21,6 +21,8 @@ type Regions interface {
 	// names, and how to say that they are not used any more. The error is a
 	// sentence for the peer.
 	Resolve(text []byte) (spans [][]byte, release func(), err error)
+	// InUse reports whether a command uses some of the memory.
+	InUse() bool
 	// Close ends all.
 	Close()
 }

@@ -174,7 +174,11 @@ func (s *Server) cut() Left {
 		if c.busy.Load() {
 			left.Requests++
 		}
-		_ = c.net.Close()
+		// The end of its connection tells a peer that nothing is under way in
+		// the memory that it shares: that one ends when it is true.
+		if c.regions == nil || !c.regions.InUse() {
+			_ = c.net.Close()
+		}
 	}
 	return left
 }

@@ -194,6 +194,18 @@ func (t *Table) Resolve(text []byte) (spans [][]byte, release func(), err error)
 	return spans, func() { once.Do(func() { t.unuse(used) }) }, nil
 }
 
+// InUse reports whether somebody uses memory of the table.
+func (t *Table) InUse() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.regions {
+		if r.uses > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 func (t *Table) unuse(used []*region) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

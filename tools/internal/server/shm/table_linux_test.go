@@ -282,6 +282,9 @@ func TestResolve(t *testing.T) {
 			t.Fatalf("%v: other bytes", text)
 		}
 	})
+	if table.InUse() {
+		t.Error("somebody uses the table")
+	}
 	for id := range sizes {
 		if r := table.regions[id]; r.uses != 0 {
 			t.Errorf("region %d is in use %d times", id, r.uses)
@@ -303,6 +306,9 @@ func TestEndWhileUsed(t *testing.T) {
 		_, release2, err2 := table.Resolve(text)
 		if err != nil || err2 != nil {
 			t.Fatal(err, err2)
+		}
+		if !table.InUse() {
+			t.Errorf("%s: nobody uses it", end)
 		}
 		if end == "remove" {
 			table.Remove(id)
