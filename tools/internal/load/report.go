@@ -69,15 +69,15 @@ type CommandReport struct {
 // Print writes the report for people.
 func (r *Report) Print(w io.Writer) {
 	fmt.Fprintf(w, "%d connections, %d of them at work, %d slow, %d rude, for %.1f s\n\n", r.Connections, r.Workers, r.Slow, r.Rude, r.Seconds)
-	fmt.Fprintf(w, "%-9s %10s %10s %8s %10s %10s %10s %10s\n", "command", "calls/s", "missing", "errors", "p50 us", "p99 us", "p99.9 us", "max us")
+	fmt.Fprintf(w, "%-9s %9s %9s %7s %9s %9s %9s %9s\n", "command", "calls/s", "missing", "errors", "p50 us", "p99 us", "p99.9 us", "max us")
 	for _, name := range slices.Sorted(maps.Keys(r.Commands)) {
 		c := r.Commands[name]
-		fmt.Fprintf(w, "%-9s %10.0f %10d %8d %10d %10d %10d %10d\n", name, c.PerSecond, c.Missing, c.Errors, c.P50US, c.P99US, c.P999US, c.MaxUS)
+		fmt.Fprintf(w, "%-9s %9.0f %9d %7d %9d %9d %9d %9d\n", name, c.PerSecond, c.Missing, c.Errors, c.P50US, c.P99US, c.P999US, c.MaxUS)
 	}
 	const mb = 1e6
 	fmt.Fprintf(w, "\nread %.0f MB/s, written %.0f MB/s\n", float64(r.BytesRead)/mb/r.Seconds, float64(r.BytesWritten)/mb/r.Seconds)
-	fmt.Fprintf(w, "values: %d right, %d of a wrong length, %d foreign, %d stale, %d with wrong bytes\n", r.Right, r.Short, r.Foreign, r.Stale, r.Wrong)
-	fmt.Fprintf(w, "not found: %d acknowledged, %d after EXISTS; connections: %d broken, %d made anew; rude: %d told, %d gone, %d not told\n",
+	fmt.Fprintf(w, "values: %d right, %d of a wrong length, %d of another key, %d stale,\n  %d with wrong bytes\n", r.Right, r.Short, r.Foreign, r.Stale, r.Wrong)
+	fmt.Fprintf(w, "not found: %d acknowledged, %d after EXISTS\nconnections: %d broken, %d made anew; rude ones: %d told, %d gone, %d not told\n",
 		r.Lost, r.AfterExists, r.Broken, r.Reconnects, r.RudeTold, r.RudeGone, r.RudeUntold)
 	for _, e := range r.Examples {
 		fmt.Fprintln(w, "  "+e)

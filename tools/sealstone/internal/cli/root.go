@@ -97,6 +97,7 @@ EXAMPLES
 // commands makes each subcommand; the order is that of the help.
 var commands = []func(*environment) *cobra.Command{
 	newServe,
+	newLoad,
 	newToken,
 	newDemo,
 	newReplay,
