@@ -87,6 +87,27 @@ func TestContentOfAnotherPlace(t *testing.T) {
 	}
 }
 
+// TestSharersAreBounded: content that SharersMax keys share is not offered to
+// one more, and is again when one of them is gone.
+func TestSharersAreBounded(t *testing.T) {
+	d := mustCreate(t, vfs.NewMem())
+	defer mustClose(t, d)
+	live := map[uint64]int64{}
+	e := entryAt(1, 1, 50, 1)
+	mustUpdate(t, d, live, func(u *Batch) error { return u.SetContent(testTenant, e.Content, e.Address) })
+	for i := range SharersMax {
+		mustUpdate(t, d, live, func(u *Batch) error { return u.Bind(keyOf(i), e) })
+		got, ok, err := d.Content(testContext(t), testTenant, e.Content)
+		if want := i+1 < SharersMax; err != nil || ok != want || ok && got != e.Extent {
+			t.Fatalf("of %d: %+v, %v, %v", i+1, got, ok, err)
+		}
+	}
+	mustUpdate(t, d, live, func(u *Batch) error { return u.Unbind(keyOf(3), e, testTenant) })
+	if _, ok, err := d.Content(testContext(t), testTenant, e.Content); err != nil || !ok {
+		t.Errorf("one is gone, and the content is not offered: %v", err)
+	}
+}
+
 // TestFailedUpdateChangesNothing: neither the index nor the caller's map.
 func TestFailedUpdateChangesNothing(t *testing.T) {
 	d := mustCreate(t, vfs.NewMem())

@@ -19,18 +19,37 @@ func (d *DB) Content(ctx context.Context, tenant uint32, t ContentTag) (Extent, 
 			if err != nil || !ok { // as with most new content
 				return err
 			}
-			keys, err := v.referrers(at)
-			for _, k := range keys {
-				if k.Content == t {
-					a = answer{k.Extent, true}
-					break
-				}
-			}
+			a.e, a.ok, err = v.shared(at, t)
 			return err
 		})
 		return a, err
 	})
 	return a.e, a.ok, d.noteDamage(err)
+}
+
+// SharersMax bounds the keys that share an extent, but for those that were put
+// at the same time: each costs whoever comes next a look. Further blocks of that
+// content are written in full.
+const SharersMax = 64
+
+// shared is the extent at an address if one more key may share it.
+func (v *view) shared(at disk.Address, t ContentTag) (Extent, bool, error) {
+	list, err := v.refsAt(at)
+	if err != nil || len(list) >= SharersMax {
+		return Extent{}, false, err
+	}
+	for _, r := range list {
+		keys, err := v.keysOf(r)
+		if err != nil {
+			return Extent{}, false, err
+		}
+		for _, k := range keys {
+			if k.Address == at && k.Content == t {
+				return k.Extent, true, nil
+			}
+		}
+	}
+	return Extent{}, false, nil
 }
 
 // content is the address at which content of a tenant is recorded.
