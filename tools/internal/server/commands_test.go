@@ -81,6 +81,33 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// TestDBSize: it counts the keys of the tenant that are there, written a moment
+// ago or before a restart, and nothing else.
+func TestDBSize(t *testing.T) {
+	r := newRig(t, Options{})
+	p := r.dial()
+	p.want(int64(0), "DBSIZE")
+	for _, key := range []string{"a", "b", "c"} {
+		p.want(ok, "SET", key, "v")
+	}
+	p.want(int64(3), "DBSIZE")
+	p.want(ok, "SET", "a", "another")
+	p.want(ok, "SET", "b", "v", "XX")
+	p.want(nil, "GET", "no")
+	p.want(int64(3), "DBSIZE")
+	p.want(int64(1), "DEL", "c", "no")
+	p.want(int64(2), "DBSIZE")
+	p.open(testLayout(t, "m")) // blocks of a layout are no keys
+	p.want(int64(2), "DBSIZE")
+	r.reopen()
+	p = r.dial()
+	p.want(int64(2), "DBSIZE")
+	p.want(ok, "SET", "c", "v")
+	p.want(int64(3), "DBSIZE")
+	p.want(int64(3), "DEL", "a", "b", "c")
+	p.want(int64(0), "DBSIZE")
+}
+
 // TestEmptyMark: the values next to the mark of the empty one are themselves.
 func TestEmptyMark(t *testing.T) {
 	p := newRig(t, Options{}).dial()

@@ -21,6 +21,8 @@ const hang = 30 * time.Second
 type rig struct {
 	t     *testing.T
 	dir   string
+	o     Options
+	eo    engine.Options
 	store *engine.Store
 	s     *Server
 	addr  string
@@ -39,24 +41,38 @@ func newRigOf(t *testing.T, o Options, eo engine.Options) *rig {
 		eo.MaxBlockBytes = 4 << 20
 	}
 	eo.SegmentBytes, eo.Path = 8<<20, engine.PathPread // the probe of one path takes less time
-	var err error
-	if r.store, err = engine.Open(r.dir, eo); err != nil {
-		t.Fatal(err)
-	}
 	if o.ValueBytesMax == 0 {
 		o.ValueBytesMax = 4 << 20
 	}
-	if r.s, err = New(r.store, o); err != nil {
-		t.Fatal(err)
+	r.o, r.eo = o, eo
+	r.start()
+	t.Cleanup(r.stop)
+	return r
+}
+
+func (r *rig) start() {
+	r.t.Helper()
+	var err error
+	if r.store, err = engine.Open(r.dir, r.eo); err != nil {
+		r.t.Fatal(err)
+	}
+	if r.s, err = New(r.store, r.o); err != nil {
+		r.t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	r.addr = l.Addr().String()
-	go func() { r.done <- r.s.Serve(l) }()
-	t.Cleanup(r.stop)
-	return r
+	s := r.s
+	go func() { r.done <- s.Serve(l) }()
+}
+
+// reopen is a restart of the server, in order.
+func (r *rig) reopen() {
+	r.t.Helper()
+	r.stop()
+	r.start()
 }
 
 func (r *rig) stop() {

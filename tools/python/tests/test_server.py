@@ -332,7 +332,9 @@ def test_redis_py(plain: redis.Redis) -> None:
     assert plain.set("c", "d", nx=True)
     assert plain.ttl("a") == -1 and plain.ttl("none") == -2
     assert sorted(plain.scan_iter()) == [b"a", b"binary \0 key\r\n", b"c"]
+    assert plain.dbsize() == 3
     assert plain.delete("a", "none") == 1
+    assert plain.dbsize() == 2
     assert plain.get("a") is None
     assert plain.info()["redis_version"]
 
