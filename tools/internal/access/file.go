@@ -24,7 +24,6 @@ func Load(path string) (*Table, error) {
 		return nil, err
 	}
 	t := &Table{path: path}
-	c.generation = 1
 	t.content.Store(c)
 	return t, nil
 }
@@ -36,7 +35,6 @@ func (t *Table) Reload() error {
 	if err != nil {
 		return fmt.Errorf("%w; the tokens read before stay valid", err)
 	}
-	c.generation = t.content.Load().generation + 1
 	t.content.Store(c)
 	return nil
 }

@@ -21,9 +21,8 @@ type Table struct {
 
 // content is what one reading of the file gave; it is never changed.
 type content struct {
-	tokens     []token
-	quotas     map[string]int64
-	generation uint64
+	tokens []token
+	quotas map[string]int64
 }
 
 type token struct {
@@ -40,46 +39,26 @@ func (t *Table) Login(user, password string) (Identity, bool) {
 	if t == nil {
 		return Identity{}, false
 	}
+	k, ok := t.content.Load().find(user, password)
+	return k.identity, ok
+}
+
+func (c *content) find(user, password string) (token, bool) {
 	name, secret := sha256.Sum256([]byte(user)), sha256.Sum256([]byte(password))
 	anyName := 0
 	if user == "" || user == DefaultUser {
 		anyName = 1
 	}
-	tokens, at := t.content.Load().tokens, -1
-	for i := range tokens {
-		same := subtle.ConstantTimeCompare(tokens[i].secret[:], secret[:])
-		same &= anyName | subtle.ConstantTimeCompare(tokens[i].name[:], name[:])
+	at := -1
+	for i := range c.tokens {
+		same := subtle.ConstantTimeCompare(c.tokens[i].secret[:], secret[:])
+		same &= anyName | subtle.ConstantTimeCompare(c.tokens[i].name[:], name[:])
 		at = subtle.ConstantTimeSelect(same, i, at)
 	}
 	if at < 0 {
-		return Identity{}, false
+		return token{}, false
 	}
-	return tokens[at].identity, true
-}
-
-// Current is the identity that the token of id has now. It is false when the
-// file no longer holds that token, or holds it for another tenant: a connection
-// that logged in by it is to be closed. What did not come from this table, such
-// as Open, is not current either.
-func (t *Table) Current(id Identity) (Identity, bool) {
-	if t == nil || id.Name == "" {
-		return Identity{}, false
-	}
-	for _, k := range t.content.Load().tokens {
-		if k.identity.Name == id.Name && k.identity.Tenant == id.Tenant {
-			return k.identity, true
-		}
-	}
-	return Identity{}, false
-}
-
-// Generation counts the readings of the file: while it stays, so does what
-// Current answers.
-func (t *Table) Generation() uint64 {
-	if t == nil {
-		return 0
-	}
-	return t.content.Load().generation
+	return c.tokens[at], true
 }
 
 // Quotas are the disk quotas in bytes of the tenants that have one.

@@ -126,38 +126,47 @@ func TestQuotas(t *testing.T) {
 }
 
 func TestReload(t *testing.T) {
-	table := load(t, tokenText("a", "team", `"read"`, "alpha")+tokenText("b", "team", `"read"`, "beta")+tokenText("c", "team", `"read"`, "gamma"))
+	table := load(t, tokenText("same", "team", `"read"`, "alpha")+tokenText("gone", "team", `"read"`, "beta")+
+		tokenText("moved", "team", `"read"`, "gamma")+tokenText("changed", "team", `"read"`, "delta")+tokenText("renamed", "team", `"read"`, "epsilon"))
 	replace := func(text string) error {
 		if err := os.WriteFile(table.Path(), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return table.Reload()
 	}
-	a, _ := table.Login("", "alpha")
-	b, _ := table.Login("", "beta")
-	c, _ := table.Login("", "gamma")
+	sessions := map[string]*Session{}
+	for _, secret := range []string{"alpha", "beta", "gamma", "delta", "epsilon"} {
+		s := table.Begin("", secret)
+		if s == nil {
+			t.Fatalf("no login by %q", secret)
+		}
+		sessions[secret] = s
+	}
+	if table.Begin("", "zeta") != nil || (*Table)(nil).Begin("", "alpha") != nil {
+		t.Error("a stranger logs in")
+	}
+	same := sessions["alpha"]
+	before, _ := same.Current()
 	if err := replace("nonsense"); err == nil || !strings.Contains(err.Error(), "stay valid") {
 		t.Errorf("a bad file is read: %v", err)
 	}
-	if got, ok := table.Current(a); !ok || got != a || table.Generation() != 1 || table.Len() != 3 {
-		t.Errorf("after a reload that failed: %+v, %v, generation %d", got, ok, table.Generation())
+	if got, ok := same.Current(); !ok || got != before || got.Name != "same" || table.Len() != 5 {
+		t.Errorf("after a reload that failed: %+v, %v", got, ok)
 	}
-	if err := replace(tokenText("a", "team", `"read", "write"`, "new") + tokenText("c", "moved", `"read"`, "gamma")); err != nil {
+	if err := replace(tokenText("same", "team", `"read", "write"`, "alpha") + tokenText("moved", "other", `"read"`, "gamma") +
+		tokenText("changed", "team", `"read"`, "new") + tokenText("otherwise", "team", `"read"`, "epsilon")); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := table.Login("", "alpha"); ok {
+	if _, ok := table.Login("", "delta"); ok {
 		t.Error("a replaced secret still logs in")
 	}
-	if got, ok := table.Current(a); !ok || !got.Write {
+	if got, ok := same.Current(); !ok || !got.Write {
 		t.Errorf("a token with more rights is now %+v, %v", got, ok)
 	}
-	for _, gone := range []Identity{b, c, Open()} {
-		if got, ok := table.Current(gone); ok {
-			t.Errorf("%+v is still current, as %+v", gone, got)
+	for secret, s := range sessions {
+		if got, ok := s.Current(); s != same && ok {
+			t.Errorf("the session by %q is still current, as %+v", secret, got)
 		}
-	}
-	if table.Generation() != 2 {
-		t.Errorf("generation %d after one reload", table.Generation())
 	}
 }
 
@@ -167,10 +176,12 @@ func TestReloadBesideLogin(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 4 {
 		wait.Go(func() {
+			lasting := table.Begin("a", "alpha")
 			for range 100 {
-				id, ok := table.Login("a", "alpha")
-				if _, current := table.Current(id); !ok || !current {
-					t.Error("a token that each reading has is not there")
+				for _, s := range []*Session{lasting, table.Begin("a", "alpha")} {
+					if _, current := s.Current(); !current {
+						t.Error("a token that each reading has is not there")
+					}
 				}
 			}
 		})

@@ -44,28 +44,26 @@ func (c *conn) login(user, password string) bool {
 	if c.s.o.Tokens == nil {
 		return true
 	}
-	generation := c.s.o.Tokens.Generation()
-	who, ok := c.s.o.Tokens.Login(user, password)
-	if !ok {
+	session := c.s.o.Tokens.Begin(user, password)
+	if session == nil {
 		c.s.count.authFailures.Add(1)
 		c.fail("WRONGPASS invalid username-password pair or user is disabled.")
 		return false
 	}
-	c.who, c.known, c.generation = who, true, generation
+	c.session, c.known = session, true
+	c.who, _ = session.Current()
 	c.setLimits()
 	return true
 }
 
-// revoked reports whether the peer's token is not what it was: the file of
-// tokens was read again, and it holds it no more.
+// revoked reports whether the peer's token is gone: the file of tokens was read
+// again, and it holds it no more, or with another secret.
 func (c *conn) revoked() bool {
-	t := c.s.o.Tokens
-	if t == nil || !c.known || t.Generation() == c.generation {
+	if c.session == nil {
 		return false
 	}
-	c.generation = t.Generation()
-	who, ok := t.Current(c.who)
-	c.who = who
+	var ok bool
+	c.who, ok = c.session.Current()
 	return !ok
 }
 

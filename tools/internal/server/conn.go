@@ -28,12 +28,12 @@ type conn struct {
 
 	who   access.Identity
 	known bool // who is set
-	// generation is that of the tokens when who was looked up.
-	generation uint64
-	name       string // by CLIENT SETNAME
-	ending     bool   // close after this answer
-	failed     bool   // the command under way was answered with an error
-	busy       atomic.Bool
+	// session is the login by a token; nil: who has none.
+	session *access.Session
+	name    string // by CLIENT SETNAME
+	ending  bool   // close after this answer
+	failed  bool   // the command under way was answered with an error
+	busy    atomic.Bool
 
 	regions  Regions
 	leases   map[int64]heldLease
@@ -70,7 +70,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 
 // reset makes the connection as it was when it began.
 func (c *conn) reset() {
-	c.name, c.who, c.known = "", access.Identity{}, false
+	c.name, c.who, c.known, c.session = "", access.Identity{}, false, nil
 	c.out.SetProtocol(2)
 	if c.s.o.Tokens == nil {
 		c.who, c.known = access.Open(), true

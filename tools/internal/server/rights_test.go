@@ -136,18 +136,28 @@ func TestTenants(t *testing.T) {
 	ops.want([]any{int64(0), int64(0), int64(0)}, "KV.MATCH", h, hashOf(1))
 }
 
-// TestRevoked: a token that is gone from the file ends its connections at
-// their next command.
+// TestRevoked: a token that is gone from the file, or has another secret there,
+// ends its connections at their next command, whatever that is; one with other
+// rights has those.
 func TestRevoked(t *testing.T) {
-	table, secrets := tokens(t, reader, other)
+	table, secrets := tokens(t, reader, writer, owner, other)
 	r := newRig(t, Options{Tokens: table})
-	gone, stays := r.dialAs(secrets, reader), r.dialAs(secrets, other)
-	p, err := os.ReadFile(table.Path())
+	gone, changed, less, stays := r.dialAs(secrets, reader), r.dialAs(secrets, writer), r.dialAs(secrets, owner), r.dialAs(secrets, other)
+	less.want(ok, "SET", "k", "v")
+	changed.want("v", "GET", "k")
+	file, err := os.ReadFile(table.Path())
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries := strings.SplitAfter(string(p), "[[token]]")
-	if err := os.WriteFile(table.Path(), []byte("[[token]]"+entries[len(entries)-1]), 0o600); err != nil {
+	entries := strings.Split(string(file), "[[token]]")[1:]
+	secret, entry, err := access.New(writer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries[0], entries[1] = "", strings.TrimPrefix(entry, "[[token]]")
+	entries[2] = strings.Replace(entries[2], `, "drop"`, "", 1)
+	rest := strings.Join(entries[1:], "[[token]]")
+	if err := os.WriteFile(table.Path(), []byte("[[token]]"+rest), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := table.Reload(); err != nil {
@@ -156,4 +166,12 @@ func TestRevoked(t *testing.T) {
 	stays.want(status("PONG"), "PING")
 	gone.fails("NOAUTH", "PING")
 	gone.ended()
+	changed.fails("NOAUTH", "SET", "k", "of nobody")
+	changed.ended()
+	less.want("v", "GET", "k")
+	less.fails("NOPERM", "DEL", "k")
+	r.dial().fails("WRONGPASS", "AUTH", writer.Name, secrets[writer.Name])
+	again := r.dial()
+	again.want(ok, "AUTH", writer.Name, secret)
+	again.want("v", "GET", "k")
 }

@@ -137,6 +137,18 @@ func TestServeRefusals(t *testing.T) {
 			}
 		}
 	}
+	later := filepath.Join(t.TempDir(), "later")
+	startServer(t, later).stop()
+	for _, file := range matches(t, filepath.Join(later, "STORE*")) {
+		header, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		header[8]++ // the version, behind the magic
+		if err := os.WriteFile(file, header, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	other := filepath.Join(t.TempDir(), "other")
 	nowhere := []string{"--listen", "127.0.0.1:0", "--http", "off"}
 	for _, x := range []struct {
@@ -150,6 +162,7 @@ func TestServeRefusals(t *testing.T) {
 		{"a port", []string{"--dir", other, "--listen", taken.Addr().String(), "--http", "off"}, exitError, "address already in use"},
 		{"a socket", []string{"--dir", other, "--unix", socket, "--listen", "off", "--http", "off"}, exitError, "the socket is in use"},
 		{"a damaged store", append([]string{"--dir", damaged}, nowhere...), exitDamaged, "damaged"},
+		{"a store of a later program", append([]string{"--dir", later}, nowhere...), exitUnsupported, "version"},
 		{"off loopback", []string{"--dir", other, "--listen", "0.0.0.0:0"}, exitUsage, "make a token"},
 		{"no directory", nowhere, exitUsage, "dir is not set"},
 		{"a file that is not there", []string{"--config", other + ".toml"}, exitUsage, "configuration"},

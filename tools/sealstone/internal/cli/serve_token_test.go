@@ -7,6 +7,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -59,8 +61,8 @@ func newSecret(t *testing.T, arguments ...string) (secret, entry string) {
 }
 
 // TestServeTokensOverTLS: tokens from the command through the file to what a
-// peer may do, over TLS; tenants do not see each other; SIGHUP takes a token
-// away.
+// peer may do, over TLS; tenants do not see each other; SIGHUP takes tokens
+// away, from connections too, and sets quotas.
 func TestServeTokensOverTLS(t *testing.T) {
 	cert, key, trust := selfSigned(t)
 	writer, first := newSecret(t, "writer", "--tenant", "a", "--rights", "read,write")
@@ -115,15 +117,35 @@ func TestServeTokensOverTLS(t *testing.T) {
 		}
 	}
 
-	if err := os.WriteFile(file, []byte(first), 0o600); err != nil {
+	quota := "[tenant.b]\ndisk-quota = \"256KiB\"\n"
+	changed, again := newSecret(t, "writer", "--tenant", "a", "--rights", "read,write")
+	if err := os.WriteFile(file, []byte(quota+again+third), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.signal(syscall.SIGHUP)
 	waitFor(t, "the reader's token is gone", func() bool {
 		return strings.HasPrefix(dial(t, "tcp", c.resp, trust).do("AUTH", reader), "-WRONGPASS")
 	})
-	if got := login(writer).do("GET", "k"); got != "of a" {
-		t.Errorf("a token that stayed gets %q", got)
+	for who, p := range map[string]*peer{"a token that is gone": r, "a token with another secret": w} {
+		if got := p.do("GET", "k"); !strings.HasPrefix(got, "-NOAUTH") {
+			t.Errorf("%s gets %q", who, got)
+		}
+		if _, err := p.r.ReadByte(); !errors.Is(err, io.EOF) {
+			t.Errorf("the connection of %s stays: %v", who, err)
+		}
+	}
+	if got := login(changed).do("GET", "k"); got != "of a" {
+		t.Errorf("the new secret of a token gets %q", got)
+	}
+	tries := 0
+	waitFor(t, "the quota holds", func() bool {
+		tries++ // one of an earlier try may have come before the quota
+		key := fmt.Sprint("large", tries)
+		_ = o.do("SET", key, strings.Repeat(key, 100_000))
+		return o.do("EXISTS", key) == ":0"
+	})
+	if got := o.do("SET", "small", "v"); got != "+OK" || o.do("GET", "small") != "v" {
+		t.Errorf("within the quota SET is answered with %q", got)
 	}
 	c.stop()
 }
