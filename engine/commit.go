@@ -183,6 +183,7 @@ func (s *Store) enterLocked(recs []*record, first, end wal.LSN) {
 		case recordPut:
 			s.overlay.add(r.Key, overlayOp{lsn: r.lsn, put: true, seq: r.Entry.Seq, entry: r.Entry})
 		case recordDrop:
+			s.chargeDropLocked(r)
 			s.overlay.add(r.Key, overlayOp{lsn: r.lsn, seq: r.Entry.Seq})
 		}
 	}

@@ -24,7 +24,8 @@ type NamespaceUse struct {
 	// with their headers and padding. An alias counts its own page only: the
 	// bytes that several keys of a tenant share count once, in the namespace
 	// with the lowest number. A put that is not applied yet counts as if it
-	// shared nothing.
+	// shared nothing, and the bytes of a dropped block until the drop is applied.
+	// Blocks has every put and drop that was answered, and puts under way.
 	Blocks, StoredBytes int64
 	// Complete is false where the figures may not be those of the visible blocks:
 	// in a namespace that has had a new epoch they hold blocks of older ones until

@@ -23,8 +23,9 @@ func shareOf(bytes int64, hundredths int64) int64 {
 type account struct {
 	quotaBytes int64
 	// indexed is what the index holds of all namespaces, as of the last record
-	// applied; held is charged for puts that are under way or not applied. What
-	// a put adds to the index is never more than what it was charged.
+	// applied; held is charged for puts that are under way, and for puts and
+	// drops that are not applied. What a put adds to the index is never more than
+	// what it was charged.
 	indexed index.Use
 	held    index.Use
 	shed    int64
@@ -86,21 +87,40 @@ func (s *Store) takeUsesLocked(uses map[uint32]index.Use) {
 	}
 }
 
-// charge is what a put under way or not yet applied counts for.
+// charge is what a put under way, or a record not yet applied, counts for: a
+// put one block and its bytes, a drop one block less. The bytes of a dropped
+// block are there until the drop is applied.
 type charge struct {
-	sp    *space // nil: nothing
-	bytes int64
+	sp            *space // nil: nothing
+	blocks, bytes int64
 }
 
 func (c *charge) releaseLocked() {
 	if c.sp == nil {
 		return
 	}
-	for _, held := range []*index.Use{&c.sp.held, &c.sp.account.held} {
-		held.Blocks--
-		held.Bytes -= c.bytes
-	}
+	c.addLocked(-1)
 	*c = charge{}
+}
+
+func (c *charge) addLocked(times int64) {
+	for _, held := range []*index.Use{&c.sp.held, &c.sp.account.held} {
+		held.Blocks += times * c.blocks
+		held.Bytes += times * c.bytes
+	}
+}
+
+// chargeDropLocked counts a drop that is about to enter the overlay, if it
+// takes a block that is counted: one that the overlay already hides, or that
+// was put anew since, is not.
+func (s *Store) chargeDropLocked(r *record) {
+	sp := s.spaces[r.Key.Namespace]
+	v := s.overlay.look(r.Key)
+	if sp == nil || v.found && v.entry.Seq != r.Entry.Seq || !v.found && v.dropSeq >= r.Entry.Seq {
+		return
+	}
+	r.charge = charge{sp: sp, blocks: -1}
+	r.charge.addLocked(1)
 }
 
 // chargeLocked counts a put of some bytes, in place of what it was charged
@@ -117,11 +137,8 @@ func (s *Store) chargeLocked(c *charge, sp *space, bytes int64) error {
 		kick(s.kickQuota)
 		return fmt.Errorf("%w: tenant %q has a quota of %d bytes and stores %d: %d more do not fit; its oldest blocks are being dropped", ErrShed, sp.Tenant, a.quotaBytes, a.storedBytes(), bytes)
 	}
-	*c = charge{sp, bytes}
-	for _, held := range []*index.Use{&sp.held, &a.held} {
-		held.Blocks++
-		held.Bytes += bytes
-	}
+	*c = charge{sp, 1, bytes}
+	c.addLocked(1)
 	if a.excess() > 0 {
 		kick(s.kickQuota)
 	}

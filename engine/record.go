@@ -57,7 +57,7 @@ type record struct {
 	ContentID sums.ContentID
 
 	// Not part of the encoding: where it stands in the log, and what a put
-	// is charged until it is applied.
+	// or a drop is charged until it is applied.
 	lsn, end wal.LSN
 	charge   charge
 }
