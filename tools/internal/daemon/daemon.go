@@ -15,6 +15,7 @@ import (
 
 	"github.com/sealstone/sealstone/engine"
 	"github.com/sealstone/sealstone/tools/internal/server"
+	"github.com/sealstone/sealstone/tools/internal/server/shm"
 	"github.com/sealstone/sealstone/tools/internal/settings"
 	"github.com/sealstone/sealstone/tools/internal/web"
 )
@@ -147,8 +148,12 @@ func (d *daemon) newServer(store *engine.Store) (*server.Server, error) {
 		Tokens: d.plan.Tokens, ConnectionsMax: l.ConnectionsMax, HandlesMax: l.HandlesMax, ValueBytesMax: int64(l.ValueMax),
 		PipelinedBytesMax: int64(l.PipelinedMax), ValueMemoryBytes: int64(l.ValueMemory),
 		ReadTimeout: l.ReadTimeout, WriteTimeout: l.WriteTimeout, IdleTimeout: l.IdleTimeout, RequestTimeout: l.RequestTimeout,
+		Regions: shm.Limits{
+			RegionsMax: l.RegionsMax, BytesMax: int64(l.RegionBytesMax), HostRegionsMax: l.RegionsMaxAll, HostBytesMax: int64(l.RegionBytesMaxAll),
+		},
 		NoLeaseOnExists: l.Exists == settings.ExistsPlain, VerifyOnExists: l.Exists == settings.ExistsVerify,
-		Logger: d.o.Logger, Version: d.o.Version,
+		LeaseDuration: d.plan.Settings.Store.LeaseDuration,
+		Logger:        d.o.Logger, Version: d.o.Version,
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sealstone/sealstone/engine"
 	"github.com/sealstone/sealstone/tools/internal/server/resp"
+	"github.com/sealstone/sealstone/tools/internal/server/shm"
 )
 
 // soon is a timeout for tests in which it is to pass.
@@ -400,4 +401,12 @@ func TestReadOnlyStore(t *testing.T) {
 	p.want(int64(-2), "TTL", "k")
 	p.want([]any{"0", []any{}}, "SCAN", "0")
 	p.want([]any{"closed", []any{}}, "KV.HEALTH")
+}
+
+// TestRegionsInStats: figures of shared memory have their bounds beside them.
+func TestRegionsInStats(t *testing.T) {
+	r := newRig(t, Options{Regions: shm.Limits{HostRegionsMax: 7, HostBytesMax: 1 << 20}})
+	if got, want := r.s.Stats().Shared, (shm.Stats{RegionsMax: 7, BytesMax: 1 << 20}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
 }

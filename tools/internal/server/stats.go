@@ -3,6 +3,8 @@ package server
 import (
 	"slices"
 	"time"
+
+	"github.com/sealstone/sealstone/tools/internal/server/shm"
 )
 
 // Stats are figures of a server at one moment. Totals only grow and begin at
@@ -24,6 +26,8 @@ type Stats struct {
 	Handles, HandlesMax                   int
 	// Overwrites are sets that put another value in the place of one.
 	Overwrites int64
+	// Shared is the memory that peers share with the server.
+	Shared shm.Stats
 	// Limits counts, by its name, how often a bound was reached.
 	Limits map[string]int64
 	// Kinds are figures of plain keys ("plain") and of blocks ("block").
@@ -67,7 +71,7 @@ func (s *Server) Stats() Stats {
 		IdleTimeouts: c.idleTimeouts.Load(), ReadTimeouts: c.readTimeouts.Load(), WriteTimeouts: c.writeTimeouts.Load(),
 		BytesIn: c.bytesIn.Load(), BytesOut: c.bytesOut.Load(),
 		ValueBytes: s.memory.inUse(), ValueBytesMax: s.o.ValueMemoryBytes, ValueWaits: s.memory.waits.Load(),
-		Handles: s.spaces.handles(), HandlesMax: s.o.HandlesMax, Overwrites: c.overwrites.Load(),
+		Handles: s.spaces.handles(), HandlesMax: s.o.HandlesMax, Overwrites: c.overwrites.Load(), Shared: s.shared.Stats(),
 		Limits: map[string]int64{}, Kinds: map[string]KindStats{}, Commands: map[string]CommandStats{},
 		BucketBounds: slices.Clone(bucketBounds[:]),
 	}

@@ -79,6 +79,8 @@ func (s *Settings) checkNumbers() error {
 		roomFor("value-memory", l.ValueMemory, l.ValueMax),
 		complain(l.HandlesMax < 1, "handles-max must be more than 0"),
 		complain(l.ConnectionsMax < 1, "connections-max must be more than 0"),
+		complain(min(l.RegionsMax, l.RegionsMaxAll) < 1, "regions-max and regions-max-all must be more than 0"),
+		complain(min(l.RegionBytesMax, l.RegionBytesMaxAll) < 1, "region-bytes and region-bytes-all must be more than 0"),
 		complain(s.Store.ReadWorkers < 0 || s.Store.OpenFiles < 0, "read-workers and open-files are never negative"),
 		bounded("read-timeout", l.ReadTimeout), bounded("write-timeout", l.WriteTimeout), bounded("request-timeout", l.RequestTimeout),
 		bounded("stop-timeout", s.StopTimeout), bounded("wedged-after", s.WedgedAfter),

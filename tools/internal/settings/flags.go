@@ -33,8 +33,13 @@ func (s *Settings) registerDoors(fs *pflag.FlagSet) {
 func (s *Settings) registerLimits(fs *pflag.FlagSet) {
 	l := &s.Limits
 	l.PipelinedMax, l.ValueMax, l.ValueMemory = 256<<20, 64<<20, 512<<20
+	l.RegionBytesMax, l.RegionBytesMaxAll = 1<<40, 16<<40
 	fs.IntVar(&l.ConnectionsMax, "connections-max", 2048, "`N` connections at a time; further ones are told so and closed")
 	fs.IntVar(&l.HandlesMax, "handles-max", 4096, "`N` namespaces open by KV.OPEN")
+	fs.IntVar(&l.RegionsMax, "regions-max", 64, "`N` regions of shared memory of a connection")
+	fs.IntVar(&l.RegionsMaxAll, "regions-max-all", 4096, "`N` regions of all connections; each is a mapping of the process (vm.max_map_count)")
+	fs.Var(&l.RegionBytesMax, "region-bytes", "bytes of shared memory of a connection")
+	fs.Var(&l.RegionBytesMaxAll, "region-bytes-all", "bytes of shared memory of all connections; they are the peers' own, mapped")
 	fs.Var(&l.ValueMax, "value-max", "bytes of one value or block, at most 64MiB; longer ones are not kept")
 	fs.Var(&l.PipelinedMax, "pipelined-max", "bytes of one command's arguments together")
 	fs.Var(&l.ValueMemory, "value-memory", "bytes of memory for values on their way in, of all connections")

@@ -43,6 +43,8 @@ type Store struct {
 // Limits bound what peers may do; server.Options says what each means.
 type Limits struct {
 	ConnectionsMax, HandlesMax             int
+	RegionsMax, RegionsMaxAll              int
+	RegionBytesMax, RegionBytesMaxAll      bytesize.Size
 	PipelinedMax, ValueMax, ValueMemory    bytesize.Size
 	ReadTimeout, WriteTimeout, IdleTimeout time.Duration
 	RequestTimeout                         time.Duration

@@ -125,9 +125,19 @@ type ServerView struct {
 	ProtocolErrors int64                  `json:"protocol_errors_total"`
 	BytesIn        int64                  `json:"received_bytes_total"`
 	BytesOut       int64                  `json:"sent_bytes_total"`
+	Shared         SharedView             `json:"shared_memory"`
 	Limits         map[string]int64       `json:"limits_reached_total"`
 	Kinds          map[string]KindView    `json:"values"` // plain, block
 	Commands       map[string]CommandView `json:"commands"`
+}
+
+// SharedView is the memory that peers share with the server.
+type SharedView struct {
+	Regions    int   `json:"regions"`
+	RegionsMax int   `json:"regions_max"`
+	Bytes      int64 `json:"bytes"`
+	BytesMax   int64 `json:"bytes_max"`
+	Refused    int64 `json:"refused_total"`
 }
 
 // KindView is the traffic of one kind of values.

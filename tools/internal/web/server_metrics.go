@@ -48,6 +48,16 @@ var serverFigures = []struct {
 		func(s *server.Stats) float64 { return float64(s.HandlesMax) }},
 	{"overwrites_total", "Sets that put another value in the place of one.", counter,
 		func(s *server.Stats) float64 { return float64(s.Overwrites) }},
+	{"shared_regions", "Regions of peers' memory that are mapped.", gauge,
+		func(s *server.Stats) float64 { return float64(s.Shared.Regions) }},
+	{"shared_regions_limit", "Most regions of peers' memory.", gauge,
+		func(s *server.Stats) float64 { return float64(s.Shared.RegionsMax) }},
+	{"shared_bytes", "Bytes of peers' memory that are mapped.", gauge,
+		func(s *server.Stats) float64 { return float64(s.Shared.Bytes) }},
+	{"shared_bytes_limit", "Most bytes of peers' memory.", gauge,
+		func(s *server.Stats) float64 { return float64(s.Shared.BytesMax) }},
+	{"shared_refused_total", "Regions that were not mapped: past a bound, of the wrong size, or no memory.", counter,
+		func(s *server.Stats) float64 { return float64(s.Shared.Refused) }},
 }
 
 // serverCollector shows the figures of a server, once there is one.

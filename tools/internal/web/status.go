@@ -128,7 +128,7 @@ func usedPath(p engine.PathState) PathView {
 func serverView(s server.Stats) ServerView {
 	out := ServerView{
 		Connections: s.Connections, ConnectionsMax: s.ConnectionsMax, Accepted: s.ConnectionsAccepted, Refused: s.ConnectionsRefused,
-		AuthFailures: s.AuthFailures, ProtocolErrors: s.ProtocolErrors, BytesIn: s.BytesIn, BytesOut: s.BytesOut,
+		AuthFailures: s.AuthFailures, ProtocolErrors: s.ProtocolErrors, BytesIn: s.BytesIn, BytesOut: s.BytesOut, Shared: SharedView(s.Shared),
 		Limits: s.Limits, Kinds: map[string]KindView{}, Commands: map[string]CommandView{},
 	}
 	for name, k := range s.Kinds {

@@ -54,9 +54,9 @@ type Host struct {
 
 // Stats are figures of a Host.
 type Stats struct {
-	Regions int   // mapped now
-	Bytes   int64 // of them
-	Refused int64 // that were not mapped
+	Regions, RegionsMax int   // mapped now, and the most of all connections
+	Bytes, BytesMax     int64 // of them
+	Refused             int64 // that were not mapped
 }
 
 // NewHost makes the Host of a server over a store.
@@ -68,7 +68,9 @@ func NewHost(store *engine.Store, l Limits) *Host {
 func (h *Host) Stats() Stats {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Stats{h.regions, h.bytes, h.refused}
+	return Stats{
+		Regions: h.regions, RegionsMax: h.limits.HostRegionsMax, Bytes: h.bytes, BytesMax: h.limits.HostBytesMax, Refused: h.refused,
+	}
 }
 
 // reserve takes room for one more region.
