@@ -145,7 +145,7 @@ func (d *daemon) open() (*engine.Store, error) {
 func (d *daemon) newServer(store *engine.Store) (*server.Server, error) {
 	l := &d.plan.Settings.Limits
 	return server.New(store, server.Options{
-		Tokens: d.plan.Tokens, ConnectionsMax: l.ConnectionsMax, HandlesMax: l.HandlesMax, ValueBytesMax: int64(l.ValueMax),
+		Tokens: d.plan.Tokens, ConnectionsMax: l.ConnectionsMax, HandlesMax: l.HandlesMax, HiddenKeysMax: l.HiddenKeysMax, ValueBytesMax: int64(l.ValueMax),
 		PipelinedBytesMax: int64(l.PipelinedMax), ValueMemoryBytes: int64(l.ValueMemory),
 		ReadTimeout: l.ReadTimeout, WriteTimeout: l.WriteTimeout, IdleTimeout: l.IdleTimeout, RequestTimeout: l.RequestTimeout,
 		Regions: shm.Limits{

@@ -38,8 +38,8 @@ func (c *conn) views(keys [][]byte) []engine.View {
 	places := make([]int, 0, len(keys))
 	for i, k := range keys {
 		out[i].Status = engine.StatusMiss
-		if keepable(k) {
-			hashes = append(hashes, engine.KeyHash(k))
+		if hash := c.readable(k); hash != nil {
+			hashes = append(hashes, hash)
 			places = append(places, i)
 		}
 	}
@@ -108,8 +108,7 @@ func mget(c *conn, cmd *resp.Command) {
 // the mark of the empty value.
 func strlen(c *conn, cmd *resp.Command) {
 	length := int64(0)
-	if key := cmd.Args[1]; keepable(key) {
-		hash := engine.KeyHash(key)
+	if hash := c.readable(cmd.Args[1]); hash != nil {
 		_ = c.withPlain(func(ctx context.Context, n *engine.Namespace) bool {
 			st := n.Stat(ctx, [][]byte{hash})[0]
 			if st.Status == engine.StatusOK {

@@ -80,7 +80,7 @@ func scan(c *conn, cmd *resp.Command) {
 	}
 	keys := entries[:0]
 	for _, e := range entries {
-		if len(e.PlainKey) > 0 && !o.none && (o.match == nil || glob(o.match, e.PlainKey)) {
+		if len(e.PlainKey) > 0 && !o.none && !c.s.hidden.has(c.who.Tenant, e.Hash) && (o.match == nil || glob(o.match, e.PlainKey)) {
 			keys = append(keys, e)
 		}
 	}

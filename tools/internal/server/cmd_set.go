@@ -155,11 +155,37 @@ func limitOf(r resp.Reason) limit {
 
 // dropOld removes the value that a set which was shed was to replace: the
 // client was told OK, and is not to read what it has overwritten. Where the
-// store can not do that either (read-only) the old value stays.
+// store can not do that now, the value is hidden until it can.
 func (c *conn) dropOld(key []byte) {
-	if c.has(key) {
-		c.eachPlain([][]byte{key}, dropStatuses)
+	if !keepable(key) {
+		return
 	}
+	tenant, hash := c.who.Tenant, engine.KeyHash(key)
+	mu := c.s.overwrites.of(tenant, hash)
+	mu.Lock()
+	defer mu.Unlock()
+	gone := false
+	err := c.withPlain(func(ctx context.Context, n *engine.Namespace) bool {
+		st := c.s.removeOld(ctx, n, hash)
+		gone = st == engine.StatusOK || st == engine.StatusMiss
+		return st == engine.StatusStaleEpoch
+	})
+	if err == nil && gone {
+		c.s.hidden.remove(tenant, hash)
+		return
+	}
+	c.s.hide(tenant, hash)
+}
+
+// removeOld drops a value. A store that can not write refuses that also for
+// one that is not there, so it is asked first, if it knows.
+func (s *Server) removeOld(ctx context.Context, n *engine.Namespace, hash []byte) engine.Status {
+	if s.store.Health().State < engine.HealthAllMiss {
+		if st := n.Has(ctx, [][]byte{hash})[0]; st == engine.StatusMiss || st == engine.StatusStaleEpoch {
+			return st
+		}
+	}
+	return n.Drop(ctx, [][]byte{hash})[0].Status
 }
 
 // plainPut is a value on its way into the store.
@@ -176,8 +202,15 @@ type plainPut struct {
 
 // put implements the work of withPlain.
 func (p *plainPut) put(ctx context.Context, n *engine.Namespace) (stale bool) {
+	tenant := p.c.who.Tenant
+	if p.c.s.hidden.has(tenant, p.hash) {
+		return p.unhide(ctx, n)
+	}
 	p.once(ctx, n)
 	if p.wasDiffers && !p.nx {
+		mu := p.c.s.overwrites.of(tenant, p.hash)
+		mu.Lock()
+		defer mu.Unlock()
 		p.overwrite(ctx, n)
 	}
 	p.refused = p.nx && p.status == engine.StatusOK && p.existed
@@ -191,17 +224,33 @@ func (p *plainPut) once(ctx context.Context, n *engine.Namespace) {
 	p.status, p.existed, p.wasDiffers = r.Status, r.Existed, r.Differs
 }
 
+// unhide puts a value in the place of one that is hidden: it was gone before, so
+// that nx is no hindrance, and the value can be read again.
+func (p *plainPut) unhide(ctx context.Context, n *engine.Namespace) (stale bool) {
+	tenant := p.c.who.Tenant
+	mu := p.c.s.overwrites.of(tenant, p.hash)
+	mu.Lock()
+	defer mu.Unlock()
+	hidden := p.c.s.hidden.has(tenant, p.hash)
+	p.once(ctx, n)
+	if p.wasDiffers && (hidden || !p.nx) {
+		p.overwrite(ctx, n)
+	}
+	p.refused = !hidden && p.nx && p.status == engine.StatusOK && p.existed
+	if p.status == engine.StatusOK {
+		p.c.s.hidden.remove(tenant, p.hash)
+	}
+	return p.status == engine.StatusStaleEpoch
+}
+
 // overwriteTries is how often a value is put anew: each time somebody that
 // does not go through this server may have been faster.
 const overwriteTries = 3
 
 // overwrite drops the stored value and puts the new one. The store keeps the
 // first value of a key, so there is no other way; a reader sees the old value,
-// then for a moment none, then the new one.
+// then for a moment none, then the new one. The stripe of the key is locked.
 func (p *plainPut) overwrite(ctx context.Context, n *engine.Namespace) {
-	mu := p.c.s.overwrites.of(p.c.who.Tenant, p.key)
-	mu.Lock()
-	defer mu.Unlock()
 	p.c.s.count.overwrites.Add(1)
 	for try := 0; try < overwriteTries && p.wasDiffers; try++ {
 		if st := n.Drop(ctx, [][]byte{p.hash})[0].Status; st != engine.StatusOK && st != engine.StatusMiss {

@@ -18,6 +18,10 @@ type Options struct {
 	ConnectionsMax int
 	// HandlesMax bounds the namespaces that KV.OPEN has opened. Default 4096.
 	HandlesMax int
+	// HiddenKeysMax bounds the plain keys that were overwritten by a value that
+	// was shed, while the store can not log the removal of the old one. Past it
+	// a tenant's plain keys are all misses, for good. Default 65536.
+	HiddenKeysMax int
 	// ValueBytesMax is the longest value that is kept; longer ones are shed.
 	// The default and the most is engine.MaxBlockBytes.
 	ValueBytesMax int64
@@ -69,6 +73,7 @@ func orDefault[T comparable](v *T, d T) {
 func (o Options) withDefaults() (Options, error) {
 	orDefault(&o.ConnectionsMax, 2048)
 	orDefault(&o.HandlesMax, 4096)
+	orDefault(&o.HiddenKeysMax, 64<<10)
 	orDefault(&o.ValueBytesMax, engine.MaxBlockBytes)
 	orDefault(&o.PipelinedBytesMax, 256<<20)
 	orDefault(&o.ValueMemoryBytes, 512<<20)
@@ -86,6 +91,7 @@ func (o Options) withDefaults() (Options, error) {
 	}{
 		{"ConnectionsMax", int64(o.ConnectionsMax), 1},
 		{"HandlesMax", int64(o.HandlesMax), 1},
+		{"HiddenKeysMax", int64(o.HiddenKeysMax), 1},
 		{"ValueBytesMax", o.ValueBytesMax, 1},
 		{"PipelinedBytesMax", o.PipelinedBytesMax, o.ValueBytesMax + 1<<20},
 		{"ValueMemoryBytes", o.ValueMemoryBytes, o.ValueBytesMax + 1<<20},

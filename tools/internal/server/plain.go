@@ -21,6 +21,18 @@ const valuePlane = "value"
 // place in the stream.
 func keepable(key []byte) bool { return len(key) > 0 && len(key) <= keyBytesMax }
 
+// readable is the hash of a key whose value may be read, or nil.
+func (c *conn) readable(key []byte) []byte {
+	if !keepable(key) {
+		return nil
+	}
+	hash := engine.KeyHash(key)
+	if c.s.hidden.has(c.who.Tenant, hash) {
+		return nil
+	}
+	return hash
+}
+
 // withPlain does work on the namespace of the peer's plain keys, again with a
 // new handle where the epoch has moved on.
 func (c *conn) withPlain(work func(ctx context.Context, n *engine.Namespace) (stale bool)) error {
@@ -39,16 +51,16 @@ func (c *conn) withPlain(work func(ctx context.Context, n *engine.Namespace) (st
 	return errors.New("server: the epoch moves on faster than a command is done")
 }
 
-// eachPlain is withPlain for an answer per key. Keys that can not be kept, and
-// all where the store answers nothing, are StatusMiss.
+// eachPlain is withPlain for an answer per key. Keys that can not be kept, those
+// that are hidden, and all where the store answers nothing, are StatusMiss.
 func (c *conn) eachPlain(keys [][]byte, ask func(ctx context.Context, n *engine.Namespace, hashes [][]byte) []engine.Status) []engine.Status {
 	out := make([]engine.Status, len(keys))
 	var hashes [][]byte
 	var places []int
 	for i, k := range keys {
 		out[i] = engine.StatusMiss
-		if keepable(k) {
-			hashes = append(hashes, engine.KeyHash(k))
+		if hash := c.readable(k); hash != nil {
+			hashes = append(hashes, hash)
 			places = append(places, i)
 		}
 	}
@@ -77,11 +89,11 @@ type overwriteLocks struct {
 	stripes [64]sync.Mutex
 }
 
-func (o *overwriteLocks) of(tenant string, key []byte) *sync.Mutex {
+func (o *overwriteLocks) of(tenant string, hash []byte) *sync.Mutex {
 	var h maphash.Hash
 	h.SetSeed(o.seed)
 	_, _ = h.WriteString(tenant)
 	_ = h.WriteByte(0)
-	_, _ = h.Write(key)
+	_, _ = h.Write(hash)
 	return &o.stripes[h.Sum64()%uint64(len(o.stripes))]
 }

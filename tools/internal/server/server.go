@@ -24,6 +24,7 @@ type Server struct {
 	count  counters
 	// overwrites keep sets of the same key apart.
 	overwrites overwriteLocks
+	hidden     *hidden
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -42,8 +43,8 @@ func New(store *engine.Store, o Options) (*Server, error) {
 		return nil, err
 	}
 	return &Server{
-		overwrites: overwriteLocks{seed: maphash.MakeSeed()},
-		store:      store, o: o, memory: newMemory(o.ValueMemoryBytes), spaces: newSpaces(store, o.HandlesMax), shared: shm.NewHost(store, o.Regions),
+		overwrites: overwriteLocks{seed: maphash.MakeSeed()}, hidden: newHidden(o.HiddenKeysMax),
+		store: store, o: o, memory: newMemory(o.ValueMemoryBytes), spaces: newSpaces(store, o.HandlesMax), shared: shm.NewHost(store, o.Regions),
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{}, idle: make(chan struct{}), started: time.Now(),
 	}, nil
 }
@@ -160,6 +161,10 @@ func (s *Server) Shutdown(ctx context.Context) (Left, error) {
 	case <-s.idle:
 	case <-ctx.Done():
 		left, err = s.cut(), ctx.Err()
+	}
+	s.hidden.close()
+	if keys, blind := s.hidden.left(); len(keys)+len(blind) > 0 {
+		s.o.Logger.Warn("sealstone: the store could not log the removal of values that were overwritten; the next process may answer with them", "keys", len(keys), "whole tenants", len(blind))
 	}
 	s.memory.pool.Close()
 	return left, err

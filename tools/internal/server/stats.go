@@ -26,6 +26,11 @@ type Stats struct {
 	Handles, HandlesMax                   int
 	// Overwrites are sets that put another value in the place of one.
 	Overwrites int64
+	// HiddenKeys are overwritten values that the store could not remove yet, and
+	// that are answered as misses; BlindTenants those of which all keys are.
+	HiddenKeys, HiddenKeysMax, BlindTenants int
+	// HiddenTotal counts keys, BlindTotal tenants.
+	HiddenTotal, BlindTotal int64
 	// Shared is the memory that peers share with the server.
 	Shared shm.Stats
 	// Limits counts, by its name, how often a bound was reached.
@@ -64,6 +69,7 @@ func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	open := len(s.conns)
 	s.mu.Unlock()
+	hiddenKeys, blind := s.hidden.counts()
 	out := Stats{
 		Connections: open, ConnectionsMax: s.o.ConnectionsMax,
 		ConnectionsAccepted: c.connections.Load(), ConnectionsRefused: c.connectionsRefused.Load(), AcceptErrors: c.acceptErrors.Load(),
@@ -72,6 +78,7 @@ func (s *Server) Stats() Stats {
 		BytesIn: c.bytesIn.Load(), BytesOut: c.bytesOut.Load(),
 		ValueBytes: s.memory.inUse(), ValueBytesMax: s.o.ValueMemoryBytes, ValueWaits: s.memory.waits.Load(),
 		Handles: s.spaces.handles(), HandlesMax: s.o.HandlesMax, Overwrites: c.overwrites.Load(), Shared: s.shared.Stats(),
+		HiddenKeys: hiddenKeys, HiddenKeysMax: s.o.HiddenKeysMax, BlindTenants: blind, HiddenTotal: s.hidden.total.Load(), BlindTotal: s.hidden.blown.Load(),
 		Limits: map[string]int64{}, Kinds: map[string]KindStats{}, Commands: map[string]CommandStats{},
 		BucketBounds: slices.Clone(bucketBounds[:]),
 	}

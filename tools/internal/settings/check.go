@@ -78,6 +78,7 @@ func (s *Settings) checkNumbers() error {
 		roomFor("pipelined-max", l.PipelinedMax, l.ValueMax),
 		roomFor("value-memory", l.ValueMemory, l.ValueMax),
 		complain(l.HandlesMax < 1, "handles-max must be more than 0"),
+		complain(l.HiddenKeysMax < 1, "hidden-keys-max must be more than 0"),
 		complain(l.ConnectionsMax < 1, "connections-max must be more than 0"),
 		complain(min(l.RegionsMax, l.RegionsMaxAll) < 1, "regions-max and regions-max-all must be more than 0"),
 		complain(min(l.RegionBytesMax, l.RegionBytesMaxAll) < 1, "region-bytes and region-bytes-all must be more than 0"),

@@ -36,6 +36,7 @@ func (s *Settings) registerLimits(fs *pflag.FlagSet) {
 	l.RegionBytesMax, l.RegionBytesMaxAll = 1<<40, 16<<40
 	fs.IntVar(&l.ConnectionsMax, "connections-max", 2048, "`N` connections at a time; further ones are told so and closed")
 	fs.IntVar(&l.HandlesMax, "handles-max", 4096, "`N` namespaces open by KV.OPEN")
+	fs.IntVar(&l.HiddenKeysMax, "hidden-keys-max", 64<<10, "`N` overwritten values that the store cannot remove yet, over which a tenant's keys are all misses")
 	fs.IntVar(&l.RegionsMax, "regions-max", 64, "`N` regions of shared memory of a connection")
 	fs.IntVar(&l.RegionsMaxAll, "regions-max-all", 4096, "`N` regions of all connections; each is a mapping of the process (vm.max_map_count)")
 	fs.Var(&l.RegionBytesMax, "region-bytes", "bytes of shared memory of a connection")

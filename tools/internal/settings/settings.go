@@ -43,6 +43,7 @@ type Store struct {
 // Limits bound what peers may do; server.Options says what each means.
 type Limits struct {
 	ConnectionsMax, HandlesMax             int
+	HiddenKeysMax                          int
 	RegionsMax, RegionsMaxAll              int
 	RegionBytesMax, RegionBytesMaxAll      bytesize.Size
 	PipelinedMax, ValueMax, ValueMemory    bytesize.Size
