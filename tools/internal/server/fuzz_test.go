@@ -8,6 +8,7 @@ import (
 
 	"github.com/sealstone/sealstone/engine"
 	"github.com/sealstone/sealstone/tools/internal/server/resp"
+	"github.com/sealstone/sealstone/tools/internal/wire"
 )
 
 // words splits what a fuzzer made into arguments: each is a length of 2 bytes,
@@ -42,7 +43,7 @@ func packed(args ...string) []byte {
 // and a seal that was understood is written as it came.
 func FuzzKVArguments(f *testing.F) {
 	seal := engine.SealOf([]byte("some"), []byte("planes"))
-	f.Add(packed("durable,timeout=5", "1", hashOf(1), hashOf(0), string(encodeSeal(&seal)), "2", "k", "B", "some", "v", "B", "planes"))
+	f.Add(packed("durable,timeout=5", "1", hashOf(1), hashOf(0), string(wire.AppendSeal(nil, &seal)), "2", "k", "B", "some", "v", "B", "planes"))
 	f.Add(packed("seal", "2", hashOf(1), "0", hashOf(2), "1", "k", "0", "10", "B", ""))
 	f.Add(packed("", "1", hashOf(1), "1", "k", "0", "0", "S", "1:0:10"))
 	f.Add(packed(`{"model":"m","planes":[{"name":"k"}]}`, "TENANT", "t", "REQUIREMATCH", "COMPRESSION", "s2"))
@@ -94,7 +95,7 @@ func checkPut(t *testing.T, r *kvPutRequest, args int) {
 		if b.Seal == nil {
 			continue
 		}
-		again, err := decodeSeal(encodeSeal(b.Seal))
+		again, err := wire.ParseSeal(wire.AppendSeal(nil, b.Seal))
 		if err != nil || !reflect.DeepEqual(again, b.Seal) {
 			t.Fatalf("%+v is read again as %+v, %v", b.Seal, again, err)
 		}

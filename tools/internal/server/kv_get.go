@@ -6,6 +6,7 @@ import (
 	"github.com/sealstone/sealstone/engine"
 	"github.com/sealstone/sealstone/engine/layout"
 	"github.com/sealstone/sealstone/tools/internal/server/resp"
+	"github.com/sealstone/sealstone/tools/internal/wire"
 )
 
 func init() {
@@ -160,7 +161,7 @@ func (c *conn) answerGet(st engine.Status, err error, bytes, verifiedBytes int64
 	if seal == nil {
 		c.out.BulkString("")
 	} else {
-		c.out.Bulk(encodeSeal(seal))
+		c.out.Bulk(wire.AppendSeal(nil, seal))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/sealstone/sealstone/engine"
 	"github.com/sealstone/sealstone/engine/layout"
 	"github.com/sealstone/sealstone/tools/internal/server/resp"
+	"github.com/sealstone/sealstone/tools/internal/wire"
 )
 
 func init() {
@@ -72,8 +73,8 @@ func (c *conn) parsePutBlock(a *kvArgs, r *kvPutRequest) (b engine.PutBlock) {
 	}
 	if p := a.next("the seal"); len(p) > 0 {
 		var err error
-		if b.Seal, err = decodeSeal(p); err != nil {
-			a.wrong("the seal is malformed: version %d is wanted, see docs/server/protocol.md", sealVersion)
+		if b.Seal, err = wire.ParseSeal(p); err != nil {
+			a.wrong("%v; see docs/server/protocol.md", err)
 		}
 	}
 	planes := a.number("the number of planes", 1, layout.MaxPlanes)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sealstone/sealstone/engine"
 	"github.com/sealstone/sealstone/engine/layout"
+	"github.com/sealstone/sealstone/tools/internal/wire"
 )
 
 const kBytes, vBytes = 100_000, 70_000
@@ -129,13 +130,13 @@ func TestKVSeal(t *testing.T) {
 	h := p.open(testLayout(t, "fp16"))
 	k, v := planesOf(1)
 	seal := engine.SealOf([]byte(k), []byte(v))
-	good := string(encodeSeal(&seal))
+	good := string(wire.AppendSeal(nil, &seal))
 	put := func(seal string) any {
 		return p.do("KV.PUT", h, "durable", "1", hashOf(1), "", seal, "2", "k", "B", k, "v", "B", v)
 	}
 	bad := seal
 	bad.ChunkSums = append([]uint64{seal.ChunkSums[0] ^ 1}, seal.ChunkSums[1:]...)
-	if a := put(string(encodeSeal(&bad))).([]any); statusOf(a[0]) != "Corrupt" && statusOf(a[0]) != "LengthMismatch" {
+	if a := put(string(wire.AppendSeal(nil, &bad))).([]any); statusOf(a[0]) != "Corrupt" && statusOf(a[0]) != "LengthMismatch" {
 		t.Fatalf("a seal of other bytes: %#v", a)
 	}
 	if a := put(good).([]any)[0].([]any); a[0] != "OK" || a[2] != "durable" {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sealstone/sealstone/engine"
 	"github.com/sealstone/sealstone/engine/layout"
+	"github.com/sealstone/sealstone/tools/internal/wire"
 )
 
 // realLib is a library with an embedded store in a directory of the test.
@@ -170,7 +171,7 @@ func TestEmbeddedRangesAndSeals(t *testing.T) {
 	k, v := realBytes(0, kBytes), realBytes(1000, vBytes)
 	seal := engine.SealOf(k, v)
 	it := block(0, k, v)
-	it.Seal = encodeSeal(&seal)
+	it.Seal = wire.AppendSeal(nil, &seal)
 	wrong := block(1, k, realBytes(7, vBytes))
 	wrong.Seal = it.Seal
 	noSeal := block(2, k, v)

@@ -142,40 +142,6 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// FuzzSeal: what decodes is what was encoded, byte for byte.
-func FuzzSeal(f *testing.F) {
-	s := engine.SealOf([]byte("plane"), make([]byte, 70000))
-	f.Add(encodeSeal(&s))
-	f.Add(encodeSeal(&engine.Seal{}))
-	f.Add([]byte{1})
-	f.Fuzz(func(t *testing.T, p []byte) {
-		if s, ok := decodeSeal(p); ok && string(encodeSeal(s)) != string(p) {
-			t.Errorf("%x decodes to %+v", p, s)
-		}
-	})
-}
-
-func TestSeal(t *testing.T) {
-	s := engine.SealOf([]byte("plane"), make([]byte, 70000))
-	p := encodeSeal(&s)
-	got, ok := decodeSeal(p)
-	if !ok || got.ContentID != s.ContentID || len(got.PlaneBytes) != 2 || got.PlaneBytes[1] != 70000 || len(got.ChunkSums) != 3 {
-		t.Fatalf("%+v %v", got, ok)
-	}
-	for n := range len(p) {
-		if _, ok := decodeSeal(p[:n]); ok {
-			t.Errorf("%d of %d bytes are taken for a seal", n, len(p))
-		}
-	}
-	if _, ok := decodeSeal(append(p, 0)); ok {
-		t.Error("a byte too many is taken")
-	}
-	huge := append(append([]byte{1}, make([]byte, 16)...), 0xff, 0xff, 0xff, 0xff)
-	if _, ok := decodeSeal(huge); ok {
-		t.Error("a list without its bytes is taken")
-	}
-}
-
 // TestCallErrors: each sentinel has its status, also deep in an error; the
 // unknown is the device's.
 func TestCallErrors(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sealstone/sealstone/engine"
+	"github.com/sealstone/sealstone/tools/internal/wire"
 )
 
 // reasonsMax bounds the reasons that are kept of one job.
@@ -84,8 +85,8 @@ func (p *performing) put(ctx context.Context, sp space) {
 		it := &p.job.Items[i]
 		b := engine.PutBlock{Hash: it.Hash, Parent: it.Parent}
 		if it.Seal != nil {
-			var ok bool
-			if b.Seal, ok = decodeSeal(it.Seal); !ok {
+			var err error
+			if b.Seal, err = wire.ParseSeal(it.Seal); err != nil || b.Seal == nil {
 				p.settle(i, Result{Status: Invalid}, fmt.Errorf("the seal of %d bytes is none, or of a newer version", len(it.Seal)))
 				continue
 			}
@@ -130,7 +131,7 @@ func (p *performing) get(ctx context.Context, sp space) {
 	for i, r := range sp.Get(ctx, blocks, o) {
 		out := Result{Status: Status(r.Status), Bytes: uint64(r.Bytes), VerifiedBytes: uint64(r.VerifiedBytes)}
 		if room := p.job.Items[i].SealOut; room.Len > 0 && r.Seal != nil && r.Status == engine.StatusOK {
-			seal := encodeSeal(r.Seal)
+			seal := wire.AppendSeal(nil, r.Seal)
 			out.SealBytes = uint32(len(seal))
 			if uint64(len(seal)) <= room.Len {
 				copy(room.bytes(), seal)
