@@ -192,7 +192,7 @@ func TestOpenExpectations(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	must, create := dirOptions(), dirOptions()
 	must.MustExist, create.CreateOnly = true, true
-	if _, err := Open(dir, must); err == nil || !errors.Is(err, iofs.ErrNotExist) && !errors.Is(err, ErrNoStore) {
+	if _, err := Open(dir, must); !errors.Is(err, ErrNoStore) || !errors.Is(err, iofs.ErrNotExist) {
 		t.Errorf("MustExist without a directory: %v", err)
 	}
 	mustDo(t, os.Mkdir(dir, 0o700))

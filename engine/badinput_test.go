@@ -192,7 +192,7 @@ func TestReadOnlyWithoutStore(t *testing.T) {
 	parent := t.TempDir()
 	o := dirOptions()
 	o.ReadOnly = true
-	if _, err := Open(filepath.Join(parent, "store"), o); !errors.Is(err, iofs.ErrNotExist) {
+	if _, err := Open(filepath.Join(parent, "store"), o); !errors.Is(err, ErrNoStore) || !errors.Is(err, iofs.ErrNotExist) {
 		t.Errorf("no directory: %v", err)
 	}
 	dir := filepath.Join(parent, "empty")

@@ -19,7 +19,8 @@ var (
 	ErrReadOnly = errors.New("engine: store is read-only")
 	// ErrLocked: another process owns the directory.
 	ErrLocked = meta.ErrLocked
-	// ErrNoStore: the directory holds no store.
+	// ErrNoStore: the directory holds no store, or there is no directory (then
+	// fs.ErrNotExist too).
 	ErrNoStore = meta.ErrNoStore
 	// ErrUnsupported: the store was written by a newer version.
 	ErrUnsupported = errors.New("engine: unsupported format")

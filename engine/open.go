@@ -131,6 +131,9 @@ func (s *Store) openFS() error {
 		}
 	}
 	osfs, err := vfs.OpenOS(s.dir)
+	if errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", ErrNoStore, err)
+	}
 	if err != nil {
 		return fmt.Errorf("engine: open %s: %w", s.dir, err)
 	}

@@ -118,7 +118,7 @@ enum {
     SEALSTONE_FORKED = 33,          /* this process is a child of the one that loaded the library */
     SEALSTONE_INTERNAL = 34,        /* a bug in the library (of items, too); sealstone_health keeps what is known */
     SEALSTONE_LOCKED = 35,          /* another process has the directory open */
-    SEALSTONE_NO_STORE = 36,        /* the directory holds no store (must_exist) */
+    SEALSTONE_NO_STORE = 36,        /* no store there, or no directory (must_exist) */
     SEALSTONE_UNSUPPORTED = 37,     /* written by a newer version, or not possible in this mode */
     SEALSTONE_DAMAGED = 38,         /* a file without which the store cannot be opened is damaged */
     SEALSTONE_CAPACITY = 39,        /* the capacity is too small; the text has the least figure */

@@ -409,7 +409,6 @@ def test_one_owner(store: Store, directory: Path) -> None:
     ],
 )
 def test_open_says_why_not(directory: Path, arguments: Any, status: Status, said: str) -> None:
-    directory.mkdir()
     with pytest.raises(OpenError, match=said) as refused:
         Store(dir=directory, **arguments)
     assert refused.value.status is status

@@ -476,6 +476,7 @@ func TestOpenRefusals(t *testing.T) {
 	dir := t.TempDir()
 	for in, want := range map[string]Status{
 		string(mustJSON(map[string]any{"dir": dir, "must_exist": true})):         NoStore,
+		string(mustJSON(map[string]any{"dir": dir + "/no", "must_exist": true})): NoStore,
 		string(mustJSON(map[string]any{"dir": dir, "capacity_bytes": 1})):        Capacity,
 		string(mustJSON(map[string]any{"dir": dir, "path": "telepathy"})):        Invalid,
 		string(mustJSON(map[string]any{"dir": dir, "max_block_bytes": 1 << 40})): Invalid,
