@@ -210,10 +210,12 @@ sealstone_status sealstone_open(const char *options_json, sealstone_store *store
  * the last sync (IO_ERROR): the handle is gone as with OK. */
 sealstone_status sealstone_close(sealstone_store store, int64_t timeout_ns, char *err, size_t err_cap);
 
-/* Figures as one JSON object: {"mode":"embedded"|"server", "library":{...},
- * "store":{...}}. Key names below "store" are those of the server's status
- * page and may grow. Embedded: never waits for a device. Server: one round
- * trip, bounded by the call timeout. Errors: TOO_SMALL, UNAVAILABLE. */
+/* Figures as one JSON object: "mode" ("embedded" or "server"), "library" (what
+ * is queued and open here), and of the store "store", "host_tier", "paths",
+ * "direct_refused" and "tenants", as in the answer of a server's /status; in
+ * server mode "server" too, as there. Keys may be added. Embedded: never waits
+ * for a device. Server: one round trip, bounded by the call timeout, and the
+ * admin right is needed. Errors: TOO_SMALL, UNAVAILABLE. */
 sealstone_status sealstone_stats(sealstone_store store, char *json, size_t cap, size_t *needed);
 
 /* How much of its work the store does: *state (may be NULL) is one of the

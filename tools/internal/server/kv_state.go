@@ -5,7 +5,7 @@ import (
 	"errors"
 	"os"
 
-	"github.com/sealstone/sealstone/engine"
+	"github.com/sealstone/sealstone/tools/internal/figures"
 	"github.com/sealstone/sealstone/tools/internal/server/resp"
 	"github.com/sealstone/sealstone/tools/internal/server/shm"
 )
@@ -26,32 +26,14 @@ func kvStats(c *conn, _ *resp.Command) {
 		return
 	}
 	p, err := json.Marshal(struct {
-		Store  storeJSON
-		Server Stats
-	}{storeJSONOf(c.s.store.Stats()), c.s.Stats()})
+		figures.Figures
+		Server View `json:"server"`
+	}{figures.Of(c.s.store, c.s.store.Dir()), c.s.Stats().View()})
 	if err != nil {
 		c.fail("ERR KV.STATS: %v", err)
 		return
 	}
 	c.out.Bulk(p)
-}
-
-// storeJSON is engine.Stats with the names of statuses.
-type storeJSON struct {
-	engine.Stats
-	PutStatus, GetStatus map[string]int64
-}
-
-func storeJSONOf(s engine.Stats) storeJSON {
-	return storeJSON{s, byName(s.PutStatus), byName(s.GetStatus)}
-}
-
-func byName(m map[engine.Status]int64) map[string]int64 {
-	out := map[string]int64{}
-	for st, n := range m {
-		out[st.String()] = n
-	}
-	return out
 }
 
 func kvHealth(c *conn, _ *resp.Command) {

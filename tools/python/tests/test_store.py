@@ -357,7 +357,9 @@ def test_compression(store: Store, compression: str) -> None:
 def test_figures(store: Store, blocks: Namespace) -> None:
     blocks.put([(block_hash(1), b"x")])
     stats = store.stats()
-    assert stats["mode"] == "embedded" and stats["store"] and stats["library"]
+    assert stats["mode"] == "embedded" and stats["library"]["submitted"] == 1
+    assert stats["store"]["puts_total"] == {"OK": 1} and "server" not in stats
+    assert {"host_tier", "paths", "direct_refused", "tenants"} <= stats.keys()
     health = store.health()
     assert health.ok and health.state == "ok" and health.reasons == ()
     assert isinstance(store.events(), list)

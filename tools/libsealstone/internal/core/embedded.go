@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/sealstone/sealstone/engine"
+	"github.com/sealstone/sealstone/tools/internal/figures"
 )
 
 // embedded is a store of this process.
@@ -36,7 +37,9 @@ func (e embedded) register(p []byte, _ int) (func(), error) {
 	return m.Release, nil
 }
 
-func (e embedded) stats(context.Context) (json.RawMessage, error) { return json.Marshal(e.s.Stats()) }
+func (e embedded) stats(context.Context) (json.RawMessage, error) {
+	return json.Marshal(figures.Of(e.s, e.s.Dir()))
+}
 
 func (e embedded) health(context.Context) Health {
 	h := e.s.Health()

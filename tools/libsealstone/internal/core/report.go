@@ -19,7 +19,8 @@ type libraryStats struct {
 	InternalErrors int64 `json:"internal_errors"`
 }
 
-// Stats are the figures of a store, and of the library's part, as JSON.
+// Stats are the figures of a store and of the library's part as one JSON object:
+// what the store answers, with two keys more.
 func (l *Lib) Stats(h uint64) ([]byte, *Error) {
 	s, e := l.store(h)
 	if e != nil {
@@ -31,12 +32,14 @@ func (l *Lib) Stats(h uint64) ([]byte, *Error) {
 	if err != nil {
 		return nil, callError(err)
 	}
+	out := map[string]json.RawMessage{}
+	if err := json.Unmarshal(store, &out); err != nil {
+		return nil, failf(Unavailable, "the figures that the server answered are no JSON object: %v", err)
+	}
 	_, faults := l.caught()
-	return mustJSON(struct {
-		Mode    string          `json:"mode"`
-		Library libraryStats    `json:"library"`
-		Store   json.RawMessage `json:"store"`
-	}{s.b.mode(), libraryStats{s.q.stats(), l.spaces.count(), l.regions.count(), l.leases.count(), faults}, store}), nil
+	out["mode"] = mustJSON(s.b.mode())
+	out["library"] = mustJSON(libraryStats{s.q.stats(), l.spaces.count(), l.regions.count(), l.leases.count(), faults})
+	return mustJSON(out), nil
 }
 
 // Health is the state of a store, and why it is not better, as JSON.

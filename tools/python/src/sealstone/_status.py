@@ -56,7 +56,7 @@ class Status(enum.IntEnum):
     LOCKED = 35
     """Another process has the directory open."""
     NO_STORE = 36
-    """The directory holds no store."""
+    """The directory holds no store, or is not there."""
     UNSUPPORTED = 37
     """Written by a newer version, or not possible in this mode."""
     DAMAGED = 38

@@ -208,7 +208,11 @@ class Store:
         return Region(self._core, handle.value, pins)
 
     def stats(self) -> dict[str, Any]:
-        """Figures of the store and of the library, as sealstone.h describes them."""
+        """Figures of the store, as a server's /status names them, and of the library.
+
+        Keys: mode, library, store, host_tier, paths, direct_refused, tenants; with a
+        server also server, and the admin right is needed.
+        """
         self._core.check()
         status, said = _abi.text(self._core.library.stats, self._core.handle)
         if status is not Status.OK:

@@ -182,7 +182,8 @@ void test_reports(const struct place *p) {
     CHECK_STATUS(sealstone_stats(c.store, json, 10, &need), SEALSTONE_TOO_SMALL);
     CHECK(json[0] == 0 && need > 10);
     CHECK_STATUS(sealstone_stats(c.store, json, sizeof json, &need), OK);
-    CHECK(strstr(json, p->server ? "{\"mode\":\"server\"" : "{\"mode\":\"embedded\"") == json && strstr(json, "\"library\":{\"operations_open\":0"));
+    CHECK(strstr(json, p->server ? "\"mode\":\"server\"" : "\"mode\":\"embedded\"") && strstr(json, "\"library\":{\"operations_open\":0"));
+    CHECK(strstr(json, "\"capacity_bytes\":") && !strstr(json, "\"server\":") == !p->server);
     CHECK_STATUS(sealstone_health(c.store, &state, json, sizeof json, NULL), OK);
     CHECK(state == SEALSTONE_HEALTH_OK && strcmp(json, "{\"state\":\"ok\",\"reasons\":[]}") == 0);
     CHECK_STATUS(sealstone_health(c.store, &state, NULL, 0, NULL), OK);
