@@ -1,7 +1,8 @@
 # Sealstone. `make` prints the targets; `make test` is what CI runs.
 #
 # Variables: GO, PYTHON, FUZZTIME (per fuzz function), TESTTIMEOUT (per package),
-# SEALSTONE_FULL=1 (the long versions of the tests).
+# SEALSTONE_FULL=1 (the long versions of the tests), RELEASE=1 (no paths of this
+# machine in what is built; compiles everything once more).
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -14,7 +15,7 @@ TESTTIMEOUT ?= 20m
 export GOTOOLCHAIN ?= local
 # Position-independent code throughout: the C library needs it, and so the
 # binary, the tests and the library share one set of compiled packages.
-export GOFLAGS := -buildmode=pie $(GOFLAGS)
+export GOFLAGS := -buildmode=pie $(if $(filter 1,$(RELEASE)),-trimpath) $(GOFLAGS)
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -X main.version=$(VERSION)
@@ -37,20 +38,23 @@ build: ## build bin/sealstone
 	$(GO) build -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/sealstone ./tools/sealstone
 
 .PHONY: lib
-lib: bin/libsealstone.so ## build bin/libsealstone.so, the C ABI, with sealstone.h
+lib: bin/libsealstone.so ## build bin/libsealstone.so, the C ABI, with sealstone.h and sealstone.pc
 
 # Only the functions of the header are exported; the library stays loaded, as
 # the threads of the Go runtime in it do.
-LIBFLAGS := -Wl,--version-script=$(CURDIR)/tools/libsealstone/sealstone.map \
+LIBFLAGS := -Wl,--version-script=tools/libsealstone/sealstone.map \
 	-Wl,-soname,libsealstone.so.1 -Wl,-z,nodelete -Wl,-z,relro
 
+# The linker alone is told c-shared. Said to the go command, it compiles the C
+# code of all dependencies each time, in search of headers to install: a minute.
+# What it compiles for pie is the same code.
 .PHONY: bin/libsealstone.so
 bin/libsealstone.so:
-	CGO_ENABLED=1 $(GO) build -buildmode=c-shared -buildvcs=false -ldflags "-w $(LDFLAGS) -extldflags '$(LIBFLAGS)'" \
-		-o bin/libsealstone.so.1 ./tools/libsealstone
-	rm -f bin/libsealstone.so.h
+	CGO_ENABLED=1 $(GO) build -buildmode=pie -buildvcs=false -o bin/libsealstone.so.1 \
+		-ldflags "-buildmode=c-shared -w $(LDFLAGS) -extldflags '$(LIBFLAGS)'" ./tools/libsealstone
 	ln -sf libsealstone.so.1 bin/libsealstone.so
 	cp tools/libsealstone/sealstone.h bin/sealstone.h
+	sed 's/@VERSION@/$(VERSION)/' tools/libsealstone/sealstone.pc.in >bin/sealstone.pc
 
 .PHONY: ctest
 ctest: lib ## C programs against the library, under ASan and valgrind (part of unit)

@@ -90,6 +90,42 @@ func TestLoadsInPython(t *testing.T) {
 	}
 }
 
+// TestPkgConfig: what is beside the library says how to build with it, from
+// wherever the three files were put, and nothing in it names this machine.
+func TestPkgConfig(t *testing.T) {
+	needTools(t, "cc", "pkg-config")
+	dir := t.TempDir()
+	for _, name := range []string{"libsealstone.so.1", "libsealstone.so", "sealstone.h", "sealstone.pc"} {
+		p, err := os.ReadFile(filepath.Join(bin(t), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), p, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := exec.Command("pkg-config", "--cflags", "--libs", "sealstone")
+	config.Env = append(os.Environ(), "PKG_CONFIG_PATH="+dir)
+	flags, err := config.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, program := filepath.Join(dir, "p.c"), filepath.Join(dir, "p")
+	text := "#include <sealstone.h>\nint main(void) { return sealstone_abi_version() != SEALSTONE_ABI_VERSION; }\n"
+	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{source, "-o", program}, strings.Fields(string(flags))...)
+	if out, err := exec.Command("cc", args...).CombinedOutput(); err != nil {
+		t.Fatalf("cc %v: %v\n%s", args, err, out)
+	}
+	run := exec.Command(program)
+	run.Env = append(os.Environ(), "LD_LIBRARY_PATH="+dir)
+	if out, err := run.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // TestDocumentedProgram: the program of docs/client-c.md compiles as C and as
 // C++ and does what the page says.
 func TestDocumentedProgram(t *testing.T) {
