@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -92,13 +93,21 @@ func (p *pool) connected(ctx context.Context, s *slot) error {
 		return err
 	}
 	c, err := connect(ctx, p.address, p.o)
-	if ctx.Err() == nil { // else it says nothing of the server
-		p.mu.Lock()
-		p.failed, p.failedAt = err, time.Now()
-		p.mu.Unlock()
+	if err != nil && over(ctx) { // it says nothing of the server, and the next call may have more time
+		return cmp.Or(ctx.Err(), context.DeadlineExceeded)
 	}
+	p.mu.Lock()
+	p.failed, p.failedAt = err, time.Now()
+	p.mu.Unlock()
 	s.conn, s.used = c, false
 	return err
+}
+
+// over reports whether the time of a call has ended. A dial looks at the
+// deadline itself, and may end before the context knows.
+func over(ctx context.Context) bool {
+	end, has := ctx.Deadline()
+	return ctx.Err() != nil || has && !time.Now().Before(end)
 }
 
 // with does work on a connection. Work that found its connection ended, before

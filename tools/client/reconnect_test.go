@@ -233,3 +233,23 @@ func FuzzAnswers(f *testing.F) {
 		_ = read(func(a *answers) error { _, err := a.texts(); return err })
 	})
 }
+
+// expiring is a context whose deadline has passed and that does not know yet.
+type expiring struct{ context.Context }
+
+func (expiring) Deadline() (time.Time, bool) { return time.Now().Add(-time.Millisecond), true }
+
+// TestCallsOwnEndSaysNothingOfTheServer: a call whose time ends while it dials
+// answers that, and the next call dials again instead of failing for it.
+func TestCallsOwnEndSaysNothingOfTheServer(t *testing.T) {
+	r := newRig(t, server.Options{})
+	p := newPool(r.unix, Options{}.withDefaults())
+	s := &slot{}
+	if err := p.connected(expiring{context.Background()}, s); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnreachable) || s.conn != nil {
+		t.Errorf("out of time: %v, connection %v", err, s.conn)
+	}
+	if err := p.connected(context.Background(), s); err != nil {
+		t.Fatalf("the next call: %v", err)
+	}
+	s.drop()
+}
