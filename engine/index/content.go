@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"errors"
 
 	"github.com/sealstone/sealstone/tiers/disk"
 )
@@ -14,9 +15,12 @@ func (d *DB) Content(ctx context.Context, tenant uint32, t ContentTag) (Extent, 
 		ok bool
 	}
 	a, err := call(ctx, d, func() (a answer, err error) {
+		if known, err := d.hasContent(tenant, t); err != nil || !known { // as with most new content
+			return a, err
+		}
 		err = d.atOnce(func(v *view) error {
 			at, ok, err := v.content(tenant, t)
-			if err != nil || !ok { // as with most new content
+			if err != nil || !ok { // not any more
 				return err
 			}
 			a.e, a.ok, err = v.shared(at, t)
@@ -25,6 +29,14 @@ func (d *DB) Content(ctx context.Context, tenant uint32, t ContentTag) (Extent, 
 		return a, err
 	})
 	return a.e, a.ok, d.noteDamage(err)
+}
+
+// hasContent reports whether content is recorded, without the snapshot that
+// it takes to say where.
+func (d *DB) hasContent(tenant uint32, t ContentTag) (bool, error) {
+	v := &view{r: d.db}
+	_, ok, err := v.content(tenant, t)
+	return ok, errors.Join(err, v.close())
 }
 
 // SharersMax bounds the keys that share an extent, but for those that were put
