@@ -390,6 +390,7 @@ func (p *putBatch) store(ctx context.Context, mine []*putItem) {
 		if g, todo = p.nextGroup(ctx, todo); g == nil {
 			continue
 		}
+		g.last = len(todo) == 0
 		p.place(ctx, g, p.prepareGroup(g))
 		g.release()
 	}

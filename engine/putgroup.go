@@ -28,6 +28,7 @@ type putGroup struct {
 	items []*putItem
 	buf   *aligned.Buffer
 	refs  atomic.Int32
+	last  bool // of its batch
 }
 
 func (g *putGroup) release() {
@@ -184,7 +185,7 @@ func (p *putBatch) place(ctx context.Context, g *putGroup, items []*putItem) {
 			for _, it := range items[:n] {
 				it.sent = true
 			}
-			p.startWrite(g, seg, items[:n], held)
+			p.startWrite(g, seg, items[:n], held, g.last && n == len(items))
 		} else {
 			p.s.gate.leave(held)
 		}

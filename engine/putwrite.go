@@ -15,11 +15,17 @@ type groupWrite struct {
 }
 
 // startWrite writes blocks that have room, on a goroutine that the batch waits
-// for in reap. Headers name their place, so they are encoded only now.
-func (p *putBatch) startWrite(g *putGroup, seg *segment, items []*putItem, held int64) {
+// for in reap. Headers name their place, so they are encoded only now. With
+// last there is nothing to be done while it writes, and it needs no other
+// goroutine.
+func (p *putBatch) startWrite(g *putGroup, seg *segment, items []*putItem, held int64, last bool) {
 	g.refs.Add(1)
 	w := &groupWrite{group: g, seg: seg, items: items, held: held, done: make(chan struct{})}
 	p.writing = append(p.writing, w)
+	if last {
+		w.run(p.s)
+		return
+	}
 	go w.run(p.s)
 }
 
