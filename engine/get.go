@@ -30,7 +30,7 @@ func (n *Namespace) Get(ctx context.Context, blocks []GetBlock, o GetOptions) []
 
 // call does the work of a batch, and gives a result to what it left open.
 func (g *getBatch) call(ctx context.Context) {
-	err := g.s.run(ctx, g.s.slots, g.run)
+	err := g.s.runFrom(ctx, g.s.slots, g.first(), g.run)
 	for i := range g.out {
 		r := &g.out[i]
 		if r.Status == statusNone {
@@ -62,19 +62,38 @@ type getBatch struct {
 	heads  []BlockStat // of a Stat; the caller's, as out
 	keys   []index.Key // the store's copies, as are the lists in wants
 	wants  []want
+
+	// What first has left: begun says that it looked the blocks up, atHost that
+	// it asked the cache in memory for them.
+	begun, atHost bool
+	rest          []*want
 }
 
 func (g *getBatch) run(ctx context.Context, op *operation) {
-	g.op = op
+	if g.op = op; !g.begun {
+		found, ok := g.begin(ctx)
+		if !ok {
+			return
+		}
+		g.rest = g.sift(found)
+	}
+	if !g.atHost {
+		g.rest = g.fromHost(g.rest)
+	}
+	g.readRest(ctx, g.rest)
+}
+
+// begin looks the blocks up; false: all are settled, or nobody waits for them.
+func (g *getBatch) begin(ctx context.Context) (found []lookupResult, ok bool) {
 	if !g.copyArguments() {
-		return
+		return nil, false
 	}
 	found, refused := g.n.lookupGet(ctx, g.keys)
 	if refused != nil {
 		g.failAll(refused.Status, refused.Reason, refused.Err)
-		return
+		return nil, false
 	}
-	g.readFound(ctx, found)
+	return found, true
 }
 
 // lookupGet looks up the blocks of a get, or says why none of them is served.
@@ -98,13 +117,17 @@ func (n *Namespace) lookupGet(ctx context.Context, keys []index.Key) ([]lookupRe
 
 // readFound reads what was found, and settles every block.
 func (g *getBatch) readFound(ctx context.Context, found []lookupResult) {
-	rest := g.fromHost(g.sift(found))
+	g.readRest(ctx, g.fromHost(g.sift(found)))
+}
+
+// readRest reads what is not in memory, and settles every block.
+func (g *getBatch) readRest(ctx context.Context, rest []*want) {
 	if g.lend != nil {
 		rest = g.lend.reserve(ctx, g, rest)
 		defer g.lend.end()
 	}
 	g.fetchAll(ctx, g.plan(rest))
-	g.readRest(ctx)
+	g.readAlone(ctx)
 }
 
 // copyArguments takes the lists of the caller while it is there.
@@ -224,9 +247,9 @@ func (g *getBatch) failed(w *want, err error, inside bool) {
 	}
 }
 
-// readRest reads by themselves the blocks that the plan left out, or whose
+// readAlone reads by themselves the blocks that the plan left out, or whose
 // planned read did not bring them.
-func (g *getBatch) readRest(ctx context.Context) {
+func (g *getBatch) readAlone(ctx context.Context) {
 	var wg sync.WaitGroup
 	turns := make(chan struct{}, getParallel)
 	for i := range g.wants {

@@ -65,7 +65,9 @@ func (h *health) locked() Health {
 		out.State = max(out.State, c.state)
 		out.Reasons = append(out.Reasons, c.reason)
 	}
-	sort.Strings(out.Reasons)
+	if len(out.Reasons) > 1 { // asked at every put and get
+		sort.Strings(out.Reasons)
+	}
 	if h.closed {
 		out.State = HealthClosed
 	}

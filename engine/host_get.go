@@ -2,19 +2,48 @@ package engine
 
 import (
 	"bytes"
+	"context"
 
 	"github.com/sealstone/sealstone/tiers/disk"
 	"github.com/sealstone/sealstone/tiers/host"
 )
 
 // hostAloneBytes: hits of no more than this together are served on the batch's
-// own goroutine.
+// own goroutine, or its caller's.
 const hostAloneBytes = 256 << 10
+
+// hostAloneBlocks: a batch of more blocks has a goroutine of its own anyhow.
+const hostAloneBlocks = 64
 
 // hostHit is a block of a batch that is in memory.
 type hostHit struct {
 	w *want
 	b *host.Block
+}
+
+// first is what a batch does on its caller's goroutine: with a cache in memory
+// most are at their end with that. Nothing in it waits for the device: the
+// index is asked with the caller's deadline, and hits are few enough to be
+// verified while the caller waits. nil: there is no such part.
+func (g *getBatch) first() func(context.Context, *operation) (more bool) {
+	if g.s.host == nil || g.heads != nil || len(g.blocks) > hostAloneBlocks {
+		return nil
+	}
+	return func(ctx context.Context, op *operation) (more bool) {
+		g.op, g.begun = op, true
+		found, ok := g.begin(ctx)
+		if !ok {
+			return false
+		}
+		wants, total := g.sift(found), int64(0)
+		for _, w := range wants {
+			total += w.found.entry.RawBytes
+		}
+		if g.rest = wants; total <= hostAloneBytes {
+			g.atHost, g.rest = true, g.fromHost(wants)
+		}
+		return len(g.rest) > 0
+	}
 }
 
 // fromHost serves the blocks that are in memory and returns the others.

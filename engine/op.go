@@ -62,34 +62,36 @@ func (op *operation) end(in *lane) {
 type opCounter struct {
 	mu   sync.Mutex
 	n    int
-	idle chan struct{}
+	idle chan struct{} // made for who waits, closed and forgotten at 0
 }
 
 func (c *opCounter) add() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.n == 0 {
-		c.idle = make(chan struct{})
-	}
 	c.n++
 }
 
 func (c *opCounter) done() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.n--; c.n == 0 {
+	if c.n--; c.n == 0 && c.idle != nil {
 		close(c.idle)
+		c.idle = nil
 	}
 }
 
 // wait returns when nothing runs, or with the context's error.
 func (c *opCounter) wait(ctx context.Context) error {
 	c.mu.Lock()
-	n, idle := c.n, c.idle
-	c.mu.Unlock()
-	if n == 0 {
+	if c.n == 0 {
+		c.mu.Unlock()
 		return nil
 	}
+	if c.idle == nil {
+		c.idle = make(chan struct{})
+	}
+	idle := c.idle
+	c.mu.Unlock()
 	select {
 	case <-idle:
 		return nil
@@ -119,17 +121,38 @@ func (s *Store) begin() error {
 // or was left behind (errLeft); in the latter case results touched under enter
 // are settled.
 func (s *Store) run(ctx context.Context, in *lane, work func(ctx context.Context, op *operation)) error {
+	return s.runFrom(ctx, in, nil, work)
+}
+
+// runFrom is run for work that may be at its end after a first part, which is
+// done on the caller's goroutine: to start another and to wait for it costs
+// more than many a lookup. That part waits for nothing longer than the context
+// lasts, least of all for a device, and reports whether work is left.
+func (s *Store) runFrom(ctx context.Context, in *lane, first func(ctx context.Context, op *operation) (more bool), work func(ctx context.Context, op *operation)) error {
 	ctx, cancel := s.bounded(ctx)
+	defer cancel()
 	if err := s.begin(); err != nil {
-		cancel()
 		return err
 	}
+	handedOn := false
+	defer func() {
+		if !handedOn {
+			s.ops.done()
+		}
+	}()
 	if err := in.enter(ctx); err != nil {
-		s.ops.done()
-		cancel()
 		return err
 	}
+	defer func() {
+		if !handedOn {
+			in.leave()
+		}
+	}()
 	op := &operation{}
+	if first != nil && !first(ctx, op) {
+		return nil
+	}
+	handedOn = true
 	finished := make(chan struct{})
 	go func() {
 		defer s.ops.done()
@@ -138,7 +161,6 @@ func (s *Store) run(ctx context.Context, in *lane, work func(ctx context.Context
 		defer close(finished)
 		work(ctx, op)
 	}()
-	defer cancel()
 	select {
 	case <-finished:
 		return nil
@@ -171,10 +193,11 @@ func control[T any](ctx context.Context, s *Store, what string, work func(contex
 	return out, err
 }
 
-// bounded gives a context without deadline the default one.
+// bounded gives a context without deadline the default one. One that has a
+// deadline stays as it is: to derive another costs every call.
 func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
-		return context.WithCancel(ctx)
+		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, s.o.CallTimeout)
 }
