@@ -25,7 +25,9 @@ type NamespaceUse struct {
 	// bytes that several keys of a tenant share count once, in the namespace
 	// with the lowest number. A put that is not applied yet counts as if it
 	// shared nothing, and the bytes of a dropped block until the drop is applied.
-	// Blocks has every put and drop that was answered, and puts under way.
+	// Blocks has every put and drop that was answered, and puts under way. A block
+	// that several drop at the same time may count as more than one less until
+	// their drops are applied.
 	Blocks, StoredBytes int64
 	// Complete is false where the figures may not be those of the visible blocks:
 	// in a namespace that has had a new epoch they hold blocks of older ones until
@@ -71,7 +73,7 @@ func (a *account) use(tenant string) TenantUse {
 		return TenantUse{Tenant: tenant}
 	}
 	return TenantUse{
-		Tenant: tenant, QuotaBytes: a.quotaBytes, StoredBytes: a.storedBytes(), Blocks: a.indexed.Blocks + a.held.Blocks,
+		Tenant: tenant, QuotaBytes: a.quotaBytes, StoredBytes: a.storedBytes(), Blocks: max(0, a.indexed.Blocks+a.held.Blocks),
 		ShedBlocks: a.shed, TrimmedBlocks: a.trimmed,
 	}
 }
@@ -105,7 +107,7 @@ func (n *Namespace) Use() NamespaceUse {
 		return NamespaceUse{}
 	}
 	return NamespaceUse{
-		Blocks: sp.indexed.Blocks + sp.held.Blocks, StoredBytes: sp.indexed.Bytes + sp.held.Bytes,
+		Blocks: max(0, sp.indexed.Blocks+sp.held.Blocks), StoredBytes: sp.indexed.Bytes + sp.held.Bytes,
 		Complete: healthy && !s.o.ReadOnly && sp.Floor == 0,
 	}
 }

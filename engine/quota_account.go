@@ -112,7 +112,8 @@ func (c *charge) addLocked(times int64) {
 
 // chargeDropLocked counts a drop that is about to enter the overlay, if it
 // takes a block that is counted: one that the overlay already hides, or that
-// was put anew since, is not.
+// was put anew since, is not. A drop that was looked up before another of the
+// same block was applied is counted too: the index has the last word.
 func (s *Store) chargeDropLocked(r *record) {
 	sp := s.spaces[r.Key.Namespace]
 	v := s.overlay.look(r.Key)

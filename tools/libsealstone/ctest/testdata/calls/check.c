@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "check.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
@@ -124,11 +125,20 @@ static int flip_in(const char *path, const struct stat *st, int type, struct FTW
     (void)where;
     size_t n = strlen(path);
     if (type != FTW_F || n < 4 || strcmp(path + n - 4, ".seg") != 0 || flipped) return 0;
+    /* The store goes on meanwhile: a segment may go, and a spare one's size change. */
     int fd = open(path, O_RDWR);
+    if (fd < 0 && errno == ENOENT) return 0;
     CHECK(fd >= 0);
-    uint8_t *p = malloc((size_t)st->st_size);
-    CHECK(p != NULL && pread(fd, p, (size_t)st->st_size, 0) == (ssize_t)st->st_size);
-    uint8_t *at = memmem(p, (size_t)st->st_size, wanted, wanted_len);
+    size_t room = (size_t)st->st_size, have = 0;
+    uint8_t *p = malloc(room + 1);
+    CHECK(p != NULL);
+    while (have < room) {
+        ssize_t got = pread(fd, p + have, room - have, (off_t)have);
+        CHECK(got >= 0);
+        if (got == 0) break;
+        have += (size_t)got;
+    }
+    uint8_t *at = memmem(p, have, wanted, wanted_len);
     if (at != NULL) {
         uint8_t v = at[0] ^ 1;
         CHECK(pwrite(fd, &v, 1, at - p) == 1 && fsync(fd) == 0);
