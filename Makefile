@@ -9,7 +9,7 @@ SHELL       := /bin/bash
 
 GO       ?= go
 PYTHON   ?= python3
-FUZZTIME ?= 5s
+FUZZTIME ?= 3s
 # Only there to end a hang: a healthy package is far below it.
 TESTTIMEOUT ?= 20m
 export GOTOOLCHAIN ?= local
@@ -22,7 +22,7 @@ LDFLAGS := -X main.version=$(VERSION)
 
 # Packages whose tests start goroutines: these run under the race detector.
 RACE := ./engine/... ./wal/... ./tiers/... ./gpu/... ./internal/aligned/... ./internal/memguard/... ./internal/vfs/... \
-	./tools/client/... ./tools/internal/server/... ./tools/internal/load/... ./tools/libsealstone/...
+	./tools/client/... ./tools/internal/server/... ./tools/internal/load/... ./tools/libsealstone/internal/...
 
 # The stages of `make test` in order, each with its budget in minutes on two
 # cores, the first build of everything included. docs/testing.md has the same
@@ -118,7 +118,7 @@ race: ## tests of the concurrent packages under the race detector, -short
 	@GO='$(GO)' tools/ci/race.sh $(TESTTIMEOUT) ./engine $(RACE)
 
 .PHONY: fuzz
-fuzz: ## run every fuzz function for FUZZTIME (5s)
+fuzz: ## run every fuzz function for FUZZTIME (3s)
 	@GO='$(GO)' tools/ci/fuzz.sh $(FUZZTIME)
 
 .PHONY: canary
