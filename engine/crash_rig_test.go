@@ -238,10 +238,6 @@ func namesCuts() (out []vfs.CrashOptions) {
 	return append(out, vfs.CrashOptions{KeepBytes: 1})
 }
 
-// raceWreckStep is how many wrecks share one look under the race detector, which
-// looks for races, not for crash points: the tests without it look at all.
-const raceWreckStep = 7
-
 // crashAnywhere does something and crashes the store before each of the
 // operations that it takes, and after the last. check is given each of the
 // wrecks, opened, also with its index lost and with its log lost.
@@ -268,11 +264,8 @@ func (r *rig) crashAnywhere(modes []vfs.CrashOptions, do func(), check func(*rig
 	if losses == nil {
 		losses = []string{"", indexDir, logDir}
 	}
-	for i, w := range wrecks {
-		for j, lost := range losses {
-			if raceDetector && (i*len(losses)+j)%raceWreckStep != 0 {
-				continue
-			}
+	for _, w := range wrecks {
+		for _, lost := range losses {
 			again := &rig{t: r.t, mem: w.fs.CrashClone(vfs.CrashOptions{KeepAll: true, KeepUnsynced: true}), where: w.name + "lost " + lost + ": "}
 			if lost != "" {
 				again.lose(lost)
