@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -33,15 +34,55 @@ func (d *DB) noteDamage(err error) error {
 // setDamaged fails the index and leaves the mark. It does not wait for the
 // disk: it may be called by Pebble, with locks held.
 func (d *DB) setDamaged(reason string) {
-	if !d.damaged.Swap(true) && !d.opts.ReadOnly {
-		d.marking.Add(1) // before anybody knows, and closes
-		go func() {
-			defer d.marking.Done()
+	d.damaged.Store(true)
+	if !d.opts.ReadOnly {
+		d.damageMark.write(func() {
 			// Without the mark the next Open has to meet the damage itself.
 			_ = writeMark(d.opts.FS, d.opts.Dir, reason)
-		}()
+		})
 	}
 	d.fail.set(reason)
+}
+
+// markWriter writes the damage mark once. Pebble may report damage at any time,
+// also while the index closes: from then on the directory is not ours to write
+// to.
+type markWriter struct {
+	mu      sync.Mutex
+	closed  bool
+	written chan struct{} // closed when the mark is; nil: nobody writes it
+}
+
+// write has work done on a goroutine of its own, unless there is a mark or the
+// index closes.
+func (m *markWriter) write(work func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed || m.written != nil {
+		return
+	}
+	written := make(chan struct{})
+	m.written = written
+	go func() {
+		defer close(written)
+		work()
+	}()
+}
+
+// close waits until a mark that was begun is written, or for the context. None
+// is begun any more.
+func (m *markWriter) close(ctx context.Context) {
+	m.mu.Lock()
+	m.closed = true
+	written := m.written
+	m.mu.Unlock()
+	if written == nil {
+		return
+	}
+	select {
+	case <-written:
+	case <-ctx.Done():
+	}
 }
 
 func writeMark(fs vfs.FS, dir, reason string) (err error) {
@@ -57,19 +98,6 @@ func writeMark(fs vfs.FS, dir, reason string) (err error) {
 		return err
 	}
 	return fs.SyncDir(dir)
-}
-
-// waitMark waits until the mark is written, or for the context.
-func (d *DB) waitMark(ctx context.Context) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		d.marking.Wait()
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
 }
 
 // checkMark is an error if an earlier run left the mark.

@@ -3,9 +3,12 @@ package index
 import (
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sealstone/sealstone/internal/vfs"
+	"go.uber.org/goleak"
 )
 
 // TestDamageIsRemembered: damage that was met while running is known to the
@@ -91,4 +94,39 @@ func TestLockedIndexIsNotDamaged(t *testing.T) {
 	if _, err := Open(testContext(t), testOptions(fs)); err == nil || errors.Is(err, ErrDamaged) || !errors.Is(err, vfs.ErrLocked) {
 		t.Errorf("open of an index in use: %v", err)
 	}
+}
+
+// TestMarkOfAClosingIndex: Pebble may report damage while the index closes. A
+// mark that was begun is waited for, and none is begun behind it.
+func TestMarkOfAClosingIndex(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	for range 200 {
+		var m markWriter
+		var wrote, closed atomic.Bool
+		var reports sync.WaitGroup
+		for range 3 {
+			reports.Go(func() {
+				m.write(func() {
+					if closed.Load() || wrote.Swap(true) {
+						t.Error("a mark behind the end, or a second one")
+					}
+				})
+			})
+		}
+		m.close(testContext(t))
+		closed.Store(true)
+		reports.Wait()
+		m.write(func() { t.Error("a mark of a closed index") })
+		m.close(testContext(t))
+	}
+}
+
+// TestMarkThatHangs: closing does not outlast its context.
+func TestMarkThatHangs(t *testing.T) {
+	var m markWriter
+	let := make(chan struct{})
+	m.write(func() { <-let })
+	m.close(short(t))
+	close(let)
+	m.close(testContext(t))
 }

@@ -83,13 +83,13 @@ type DB struct {
 	flushing  chan struct{} // full while a Flush runs
 	// use is held shared by each call into Pebble, and alone by its end: an
 	// iterator of a call whose caller has left must not outlive Pebble.
-	use  sync.RWMutex
-	gone bool                      // guarded by use
-	lock atomic.Pointer[io.Closer] // Pebble's, on its directory
-	// marking counts writers of the damage mark.
-	marking sync.WaitGroup
-	usesMu  sync.Mutex
-	uses    uses
+	use        sync.RWMutex
+	gone       bool                      // guarded by use
+	lock       atomic.Pointer[io.Closer] // Pebble's, on its directory
+	damageMark markWriter
+
+	usesMu sync.Mutex
+	uses   uses
 	// countless: the records of an index that is only looked at have no uses.
 	countless bool
 }
@@ -370,7 +370,7 @@ func (d *DB) close(ctx context.Context) error {
 			return struct{}{}, errors.Join(flushErr, d.db.Close())
 		})
 	}
-	d.waitMark(ctx)
+	d.damageMark.close(ctx)
 	if lock := d.lock.Load(); d.fail.err() != nil && lock != nil {
 		// Pebble is left behind and can change nothing any more: whoever opens
 		// the index next need not wait for the end of the process.
