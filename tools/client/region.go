@@ -36,12 +36,7 @@ func (c *Client) RegisterMemory(p []byte, fd int) (*Region, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: region: %w", err)
 	}
-	r := &Region{c: c, mem: p, file: file}
-	if err := c.register(r); err != nil {
-		_ = file.Close()
-		return nil, err
-	}
-	return r, nil
+	return c.register(&Region{c: c, mem: p, file: file})
 }
 
 // NewRegion makes memory that is shared with the server, of a memfd that nobody
@@ -54,18 +49,23 @@ func (c *Client) NewRegion(sizeBytes int64) (*Region, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client: region of %d bytes: %w", sizeBytes, err)
 	}
-	r := &Region{c: c, mem: mem, file: file, mapped: true}
-	if err := c.register(r); err != nil {
-		unmapShared(mem)
-		_ = file.Close()
+	return c.register(&Region{c: c, mem: mem, file: file, mapped: true})
+}
+
+// register makes a region known, or ends it: also where the server has it
+// already, which would keep it mapped as long as the connection lasts.
+func (c *Client) register(r *Region) (*Region, error) {
+	if err := c.tryRegister(r); err != nil {
+		r.end()
+		c.pool.forgetIdle()
 		return nil, err
 	}
 	return r, nil
 }
 
-// register tells the server on one connection, to hear what it says of the
+// tryRegister tells the server on one connection, to hear what it says of the
 // file; others follow as they need it.
-func (c *Client) register(r *Region) error {
+func (c *Client) tryRegister(r *Region) error {
 	if len(r.mem) == 0 {
 		return fmt.Errorf("client: region of no bytes")
 	}
