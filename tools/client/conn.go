@@ -113,18 +113,21 @@ func (c *conn) exchange(cmd *command, read func(*answers) error) error {
 }
 
 // readAnswer leaves the connection in step only if the answer came whole, or
-// was a refusal of the command.
+// was a refusal of the command. An error line further in is none: what came
+// before it was done, and what is behind it nobody knows.
 func (c *conn) readAnswer(read func(*answers) error) error {
 	err := read(c.in)
 	var refused *ServerError
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &refused):
-		c.spent = c.spent || c.in.lines != 1
+	case errors.As(err, &refused) && c.in.lines == 1:
 		return err
 	}
 	c.spent = true
+	if refused != nil {
+		return malformed("an error within an answer: %v %v", refused.Code, refused.Text)
+	}
 	if errors.Is(err, ErrProtocol) {
 		return err
 	}
