@@ -65,3 +65,15 @@ func TestErrorWithinAnswer(t *testing.T) {
 		}
 	}
 }
+
+// TestSpentByForgetting: a connection that breaks when the server is told of
+// the end of a region is not lent again.
+func TestSpentByForgetting(t *testing.T) {
+	c := mustDial(t, answering(t, map[string]string{"PING": "+PONG\r\n", "KV.REGION": ":1\r\n", "KV.UNREGION": "+what\r\n"}), Options{Connections: 1})
+	mustRegion(t, c, 4096).Release()
+	s := <-c.pool.idle
+	if s.conn != nil {
+		t.Error("the connection that is out of step is kept")
+	}
+	c.pool.give(c.pool.idle, s)
+}

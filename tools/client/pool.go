@@ -64,11 +64,11 @@ func (p *pool) take(ctx context.Context, from chan *slot) (*slot, error) {
 
 // give gives a slot back, without a connection that is of no use any more.
 func (p *pool) give(to chan *slot, s *slot) {
-	if s.conn != nil && s.conn.spent {
-		s.drop()
-	}
 	if s.conn != nil {
 		s.conn.forgetRegions()
+	}
+	if s.conn != nil && s.conn.spent {
+		s.drop()
 	}
 	to <- s
 }
