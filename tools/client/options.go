@@ -20,8 +20,10 @@ type Options struct {
 	CallTimeout time.Duration
 	// DialTimeout bounds a connection's first steps, 5 s by default.
 	DialTimeout time.Duration
-	// LingerMax is how long a call that shares memory waits behind the end of
-	// its context for the server to let go of it, 10 s by default. A server
+	// LingerMax is how long a call that shares memory waits behind the deadline
+	// of its context, or CallTimeout, for the server to let go of it, 10 s by
+	// default. Until that deadline, of which the server is told, it waits also
+	// when the context is cancelled: no time of its own is asked for. A server
 	// that has not by then is given up with the regions of the call: they
 	// answer Invalid from then on, and must not be used for anything else
 	// before the server's end, as it may still read or write there.
