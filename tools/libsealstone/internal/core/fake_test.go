@@ -17,15 +17,26 @@ import (
 
 // fakeStore is a backend that does what its test says.
 type fakeStore struct {
-	space  *fakeSpace
-	closes func(ctx context.Context) error
+	space     *fakeSpace
+	closes    func(ctx context.Context) error
+	registers func()
+	ends      func()
 }
 
 func (*fakeStore) mode() string { return "fake" }
 func (f *fakeStore) namespace(context.Context, engine.Layout, string, engine.NamespaceOptions) (space, error) {
 	return f.space, nil
 }
-func (*fakeStore) register([]byte, int) (func(), error) { return func() {}, nil }
+func (f *fakeStore) register([]byte, int) (func(), error) {
+	if f.registers != nil {
+		f.registers()
+	}
+	return func() {
+		if f.ends != nil {
+			f.ends()
+		}
+	}, nil
+}
 func (*fakeStore) stats(context.Context) (json.RawMessage, error) {
 	return json.RawMessage("{}"), nil
 }
@@ -40,7 +51,8 @@ func (f *fakeStore) close(ctx context.Context) error {
 
 // fakeSpace answers each call by do; the default is OK at once.
 type fakeSpace struct {
-	do func(ctx context.Context, op Op) engine.Status
+	do   func(ctx context.Context, op Op) engine.Status
+	lend func() lease
 
 	mu      sync.Mutex
 	running int
@@ -108,13 +120,18 @@ func (f *fakeSpace) Drop(ctx context.Context, hashes [][]byte) []engine.Result {
 	return out
 }
 
-func (*fakeSpace) Info() engine.NamespaceInfo                     { return engine.NamespaceInfo{Number: 1} }
-func (*fakeSpace) Layout() engine.Layout                          { return layout.Opaque("fake") }
-func (*fakeSpace) Differences() []layout.Difference               { return nil }
-func (*fakeSpace) Warnings() []string                             { return nil }
-func (*fakeSpace) onlyPlane() string                              { return "value" }
-func (f *fakeSpace) bump(context.Context) (space, error)          { return f, nil }
-func (*fakeSpace) match(context.Context, [][]byte) (lease, error) { return &fakeLease{blocks: 1}, nil }
+func (*fakeSpace) Info() engine.NamespaceInfo            { return engine.NamespaceInfo{Number: 1} }
+func (*fakeSpace) Layout() engine.Layout                 { return layout.Opaque("fake") }
+func (*fakeSpace) Differences() []layout.Difference      { return nil }
+func (*fakeSpace) Warnings() []string                    { return nil }
+func (*fakeSpace) onlyPlane() string                     { return "value" }
+func (f *fakeSpace) bump(context.Context) (space, error) { return f, nil }
+func (f *fakeSpace) match(context.Context, [][]byte) (lease, error) {
+	if f.lend != nil {
+		return f.lend(), nil
+	}
+	return &fakeLease{blocks: 1}, nil
+}
 func (*fakeSpace) lookupNow(hashes [][]byte) []engine.Status {
 	return make([]engine.Status, len(hashes))
 }

@@ -70,6 +70,21 @@ func (t *table[T]) takeAll(match func(T) bool) (taken []T) {
 	return taken
 }
 
+// enter gives a handle to what came from a store. If the store was closed
+// meanwhile there is none: close has ended all that there were, and nobody would
+// end this one.
+func enter[T any](s *Store, t *table[T], v T, what string) (uint64, *Error) {
+	h, ok := t.add(v)
+	if !ok {
+		return 0, failf(Shed, "%d %s are open, as many as there may be: close some", t.max, what)
+	}
+	if _, open := s.lib.stores.get(s.handle); !open {
+		t.take(h)
+		return 0, failf(Closed, "the store was closed meanwhile")
+	}
+	return h, nil
+}
+
 func (t *table[T]) count() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -171,6 +171,7 @@ func (l *Lib) forget(s *Store) {
 	l.spaces.takeAll(func(n *Space) bool { return n.store == s })
 	l.leases.takeAll(func(v *leased) bool { return v.space.store == s })
 	l.regions.takeAll(func(r *region) bool { return r.store == s })
+	s.q.discard()
 	s.bell.close()
 }
 

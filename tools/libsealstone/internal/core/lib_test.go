@@ -487,3 +487,53 @@ func TestOpenRefusals(t *testing.T) {
 		}
 	}
 }
+
+// silentBell is not to be rung.
+type silentBell struct{ t *testing.T }
+
+func (b silentBell) ring()  { b.t.Error("rung") }
+func (b silentBell) quiet() { b.t.Error("quieted") }
+
+// TestDrainBesideClose: a drain that found the store just before it was closed
+// takes nothing and leaves the descriptor alone, whose number may be another
+// file's by then.
+func TestDrainBesideClose(t *testing.T) {
+	f := newFake(t, nil)
+	f.submit(OpExists, 1)
+	q := f.queue()
+	f.close()
+	q.bell = silentBell{t}
+	if taken, needed := q.drain(1, 1); len(taken) != 0 || needed != 0 {
+		t.Errorf("%d taken, needed %d", len(taken), needed)
+	}
+}
+
+// TestCloseBesideCalls: what comes from a store that was closed meanwhile gets
+// no handle, and is let go of.
+func TestCloseBesideCalls(t *testing.T) {
+	f := newFake(t, nil)
+	s, _ := f.Lib.store(f.store)
+	n, _ := f.spaces.get(f.ns)
+	f.close()
+	if h, _, e := f.addSpace(s, f.sp); h != 0 || e == nil || e.Status != Closed {
+		t.Errorf("namespace %d: %v", h, e)
+	}
+	f.stores.m[s.handle] = s // the call begins before close, and ends after it
+	f.spaces.m[f.ns] = n
+	lent := &fakeLease{blocks: 1}
+	f.sp.lend = func() lease { delete(f.stores.m, s.handle); return lent }
+	if blocks, h, e := f.Match(f.ns, make([]byte, 32), 32, 0); blocks != 0 || h != 0 || e == nil || e.Status != Closed || lent.released != 1 {
+		t.Errorf("%d blocks, lease %d, released %d times: %v", blocks, h, lent.released, e)
+	}
+	ended := 0
+	f.stores.m[s.handle] = s
+	s.b.(*fakeStore).ends = func() { ended++ }
+	s.b.(*fakeStore).registers = func() { delete(f.stores.m, s.handle) }
+	if h, e := f.Register(s.handle, spanOf(make([]byte, 1)), -1); h != 0 || e == nil || e.Status != Closed || ended != 1 {
+		t.Errorf("region %d, ended %d times: %v", h, ended, e)
+	}
+	delete(f.spaces.m, f.ns)
+	if n := f.spaces.count() + f.leases.count() + f.regions.count(); n != 0 {
+		t.Errorf("%d handles are left", n)
+	}
+}

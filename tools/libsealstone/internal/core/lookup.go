@@ -61,12 +61,18 @@ func (l *Lib) Match(h uint64, flat []byte, size int, timeout time.Duration) (blo
 	}
 	v := &leased{space: n, lease: got}
 	v.since.Store(time.Now().UnixNano())
-	handle, ok = l.leases.add(v)
-	if !ok {
+	handle, e = enter(n.store, l.leases, v, "leases")
+	if e != nil && e.Status == Shed {
 		l.dropForgotten()
-		if handle, ok = l.leases.add(v); !ok {
-			got.Release()
-		}
+		handle, e = enter(n.store, l.leases, v, "leases")
+	}
+	switch {
+	case e == nil:
+	case e.Status == Shed: // what was found is there without a promise, too
+		got.Release()
+	default:
+		got.Release()
+		return 0, 0, e
 	}
 	return got.Blocks(), handle, nil
 }

@@ -103,14 +103,19 @@ func (p *performing) put(ctx context.Context, sp space) {
 		return
 	}
 	for k, r := range sp.Put(ctx, blocks, engine.PutOptions{Durable: p.job.Durable}) {
-		flags := uint32(0)
-		for bit, set := range map[uint32]bool{FlagExisted: r.Existed, FlagDiffers: r.Differs, FlagShared: r.Shared, FlagDurable: r.Durable} {
-			if set {
-				flags |= bit
-			}
-		}
-		p.settle(at[k], Result{Status: Status(r.Status), Flags: flags, Bytes: uint64(r.WrittenBytes)}, r.Err)
+		p.settle(at[k], Result{Status: Status(r.Status), Flags: flagsOf(&r), Bytes: uint64(r.WrittenBytes)}, r.Err)
 	}
+}
+
+func flagsOf(r *engine.PutResult) uint32 {
+	return flag(FlagExisted, r.Existed) | flag(FlagDiffers, r.Differs) | flag(FlagShared, r.Shared) | flag(FlagDurable, r.Durable)
+}
+
+func flag(bit uint32, set bool) uint32 {
+	if set {
+		return bit
+	}
+	return 0
 }
 
 func (p *performing) get(ctx context.Context, sp space) {

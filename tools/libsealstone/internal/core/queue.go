@@ -250,6 +250,14 @@ func (q *queue) close() {
 	q.closed = true
 }
 
+// discard drops the completions that nobody has drained, when no job waits or
+// runs any more. The bell is not touched from then on: it can be closed.
+func (q *queue) discard() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.done = nil
+}
+
 // QueueStats are figures of a queue at one moment.
 type QueueStats struct {
 	Open      int   `json:"operations_open"` // submitted and not drained

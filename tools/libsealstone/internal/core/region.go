@@ -19,10 +19,11 @@ func (l *Lib) Register(h uint64, memory Span, fd int) (uint64, *Error) {
 	if err != nil {
 		return 0, callError(err)
 	}
-	handle, ok := l.regions.add(&region{store: s, release: release})
-	if !ok {
-		release()
-		return 0, failf(Shed, "%d regions are registered, as many as there may be", handlesMax)
+	r := &region{store: s, release: release}
+	handle, e := enter(s, l.regions, r, "regions")
+	if e != nil {
+		r.once.Do(release)
+		return 0, e
 	}
 	return handle, nil
 }

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/sealstone/sealstone/engine"
 	"github.com/sealstone/sealstone/tools/client"
@@ -58,7 +59,14 @@ func (remote) events(uint64) ([]engine.Event, error) {
 	return nil, failf(Unsupported, "a server's events are on its status page")
 }
 
-func (r remote) close(ctx context.Context) error { return r.c.Close(ctx) }
+// close fails only where calls under way outlast ctx: the client can be closed
+// again, and has to be.
+func (r remote) close(ctx context.Context) error {
+	if err := r.c.Close(ctx); err != nil {
+		return fmt.Errorf("%w: calls to the server are under way: %w", engine.ErrClosing, err)
+	}
+	return nil
+}
 
 // remoteSpace is a namespace behind a server.
 type remoteSpace struct{ *client.Namespace }

@@ -115,9 +115,9 @@ func (l *Lib) openSpace(store uint64, layoutJSON []byte, tenant string, optionsJ
 
 func (l *Lib) addSpace(s *Store, n space) (uint64, []byte, *Error) {
 	v := &Space{store: s, space: n, detail: detailOf(n)}
-	h, ok := l.spaces.add(v)
-	if !ok {
-		return 0, nil, failf(Shed, "%d namespace handles are open, as many as there may be: close some", handlesMax)
+	h, e := enter(s, l.spaces, v, "namespace handles")
+	if e != nil {
+		return 0, nil, e
 	}
 	return h, v.detail, nil
 }
