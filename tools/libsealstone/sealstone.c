@@ -13,6 +13,15 @@
 #define NOT_IN_CHILD \
     if (seal_forked()) return SEALSTONE_FORKED
 
+// Text that the host reads is a string whatever becomes of the call: in a child
+// of fork nobody else writes it.
+#define EMPTY(text, cap) \
+    if ((text) != NULL && (cap) > 0) (text)[0] = '\0'
+
+// The same for what the call gives: 0 is no handle, and nothing found.
+#define NOTHING(out) \
+    if ((out) != NULL) *(out) = 0
+
 static char version_text[64];
 
 void seal_set_version(const char *text) { (void)snprintf(version_text, sizeof version_text, "%s", text); }
@@ -58,26 +67,33 @@ const char *sealstone_status_name(sealstone_status status) {
 }
 
 sealstone_status sealstone_open(const char *options_json, sealstone_store *store, char *err, size_t err_cap) {
+    NOTHING(store);
+    EMPTY(err, err_cap);
     NOT_IN_CHILD;
     return seal_go_open((char *)options_json, store, err, err_cap);
 }
 
 sealstone_status sealstone_close(sealstone_store store, int64_t timeout_ns, char *err, size_t err_cap) {
+    EMPTY(err, err_cap);
     NOT_IN_CHILD;
     return seal_go_close(store, timeout_ns, err, err_cap);
 }
 
 sealstone_status sealstone_stats(sealstone_store store, char *json, size_t cap, size_t *needed) {
+    EMPTY(json, cap);
     NOT_IN_CHILD;
     return seal_go_stats(store, json, cap, needed);
 }
 
 sealstone_status sealstone_health(sealstone_store store, int32_t *state, char *json, size_t cap, size_t *needed) {
+    NOTHING(state);
+    EMPTY(json, cap);
     NOT_IN_CHILD;
     return seal_go_health(store, state, json, cap, needed);
 }
 
 sealstone_status sealstone_events(sealstone_store store, uint64_t after, char *json, size_t cap, size_t *needed) {
+    EMPTY(json, cap);
     NOT_IN_CHILD;
     return seal_go_events(store, after, json, cap, needed);
 }
@@ -85,18 +101,23 @@ sealstone_status sealstone_events(sealstone_store store, uint64_t after, char *j
 sealstone_status sealstone_open_namespace(sealstone_store store, const char *layout_json, const char *tenant,
                                           const char *options_json, sealstone_namespace *ns, char *detail, size_t cap,
                                           size_t *needed) {
+    NOTHING(ns);
+    EMPTY(detail, cap);
     NOT_IN_CHILD;
     return seal_go_open_namespace(store, (char *)layout_json, (char *)tenant, (char *)options_json, ns, detail, cap,
                                   needed);
 }
 
 sealstone_status sealstone_namespace_info(sealstone_namespace ns, char *json, size_t cap, size_t *needed) {
+    EMPTY(json, cap);
     NOT_IN_CHILD;
     return seal_go_namespace_info(ns, json, cap, needed);
 }
 
 sealstone_status sealstone_bump_epoch(sealstone_namespace ns, int64_t timeout_ns, sealstone_namespace *next,
                                       char *err, size_t err_cap) {
+    NOTHING(next);
+    EMPTY(err, err_cap);
     NOT_IN_CHILD;
     return seal_go_bump_epoch(ns, timeout_ns, next, err, err_cap);
 }
@@ -108,6 +129,8 @@ sealstone_status sealstone_close_namespace(sealstone_namespace ns) {
 
 sealstone_status sealstone_register_region(sealstone_store store, void *base, uint64_t len, int fd,
                                            sealstone_region *region, char *err, size_t err_cap) {
+    NOTHING(region);
+    EMPTY(err, err_cap);
     NOT_IN_CHILD;
     return seal_go_register_region(store, base, len, fd, region, err, err_cap);
 }
@@ -126,6 +149,7 @@ sealstone_status sealstone_submit(sealstone_store store, sealstone_namespace ns,
 
 sealstone_status sealstone_drain(sealstone_store store, sealstone_completion *completions, size_t cap,
                                  sealstone_result *results, size_t results_cap, size_t *n, size_t *needed_results) {
+    NOTHING(n);
     NOT_IN_CHILD;
     return seal_go_drain(store, completions, cap, results, results_cap, n, needed_results);
 }
@@ -136,6 +160,7 @@ sealstone_status sealstone_event_fd(sealstone_store store, int *fd) {
 }
 
 sealstone_status sealstone_reason(sealstone_store store, uint64_t op_id, uint32_t item, char *text, size_t cap) {
+    EMPTY(text, cap);
     NOT_IN_CHILD;
     return seal_go_reason(store, op_id, item, text, cap);
 }
@@ -154,6 +179,9 @@ sealstone_status sealstone_lookup_now(sealstone_namespace ns, const uint8_t *has
 sealstone_status sealstone_match(sealstone_namespace ns, const uint8_t *hashes, uint32_t hash_len, size_t n,
                                  int64_t timeout_ns, size_t *blocks, sealstone_lease *lease, char *err,
                                  size_t err_cap) {
+    NOTHING(blocks);
+    NOTHING(lease);
+    EMPTY(err, err_cap);
     NOT_IN_CHILD;
     return seal_go_match(ns, (uint8_t *)hashes, hash_len, n, timeout_ns, blocks, lease, err, err_cap);
 }

@@ -64,9 +64,9 @@
  *            in sealstone_health, not as a crash of the host. What the Go
  *            runtime inside does with signals is said in docs/client-c.md.
  * Fork.      Load and open in the process that uses the store. In a child of
- *            fork() every call returns SEALSTONE_FORKED at once and the
- *            child's copies of the directory's lock are closed; the parent goes
- *            on undisturbed. Exec in the child is fine.
+ *            fork() every call returns SEALSTONE_FORKED at once, texts and JSON
+ *            are "", and the child's copies of the directory's lock are closed;
+ *            the parent goes on undisturbed. Exec in the child is fine.
  * Unload.    dlclose() leaves the library in the process: its threads live on.
  */
 #ifndef SEALSTONE_H
@@ -220,7 +220,8 @@ sealstone_status sealstone_stats(sealstone_store store, char *json, size_t cap, 
 
 /* How much of its work the store does: *state (may be NULL) is one of the
  * below, json {"state":"ok","reasons":["..."]}. SEALSTONE_HEALTH_UNREACHED:
- * no server. Embedded: never blocks. */
+ * no server. With json NULL and cap 0 the state alone is asked for: OK, not
+ * TOO_SMALL. Embedded: never blocks. */
 enum {
     SEALSTONE_HEALTH_OK = 1,        /* reads and writes */
     SEALSTONE_HEALTH_READ_ONLY = 2, /* gets are answered, puts are shed */

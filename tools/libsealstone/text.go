@@ -44,7 +44,8 @@ func putText(dst *C.char, size C.size_t, s string) {
 	if dst == nil || size == 0 {
 		return
 	}
-	p := unsafe.Slice((*byte)(unsafe.Pointer(dst)), uint64(size))
+	// No more than is written: a host may say that it has all the room there is.
+	p := unsafe.Slice((*byte)(unsafe.Pointer(dst)), min(uint64(size), uint64(len(s))+1))
 	p[cutText(p[:len(p)-1], s)] = 0
 }
 

@@ -22,6 +22,9 @@ void test_arguments(const struct place *p) {
     sealstone_store none = 7;
     CHECK_STATUS(sealstone_open(NULL, &none, text, sizeof text), SEALSTONE_INVALID);
     CHECK(none == 0 && strlen(text) == sizeof text - 1); /* cut, and ended */
+    char room[4096];
+    CHECK_STATUS(sealstone_open(NULL, &none, room, SIZE_MAX), SEALSTONE_INVALID);
+    CHECK(strcmp(room, "options_json is NULL") == 0); /* no more than that is touched */
     CHECK_STATUS(sealstone_open("{}", NULL, NULL, 0), SEALSTONE_INVALID);
     CHECK_STATUS(sealstone_open("{\"dir\":\"/d\",\"capacty_bytes\":1}", &none, NULL, 0), SEALSTONE_INVALID);
     ctx_open(&c, p);

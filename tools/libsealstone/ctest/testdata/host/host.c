@@ -105,26 +105,39 @@ static void in_child(void) {
     sealstone_result r;
     alarm(60);
 #define FORKED(call) CHECK((call) == SEALSTONE_FORKED)
-    FORKED(s_open("{}", &out, text, sizeof text));
-    FORKED(s_stats(store, text, sizeof text, &n));
-    FORKED(s_health(store, &state, text, sizeof text, &n));
-    FORKED(s_events(store, 0, text, sizeof text, &n));
-    FORKED(s_open_namespace(store, layout, NULL, NULL, &out, text, sizeof text, &n));
-    FORKED(s_namespace_info(ns, text, sizeof text, &n));
-    FORKED(s_bump_epoch(ns, 0, &out, text, sizeof text));
+/* What the call gives is nothing, and its text is a string, as of any that fails. */
+#define FORKED_TEXT(call)                  \
+    memset(text, 'x', sizeof text);        \
+    out = 1, n = 1, state = 1;             \
+    FORKED(call);                          \
+    CHECK(text[0] == '\0')
+    FORKED_TEXT(s_open("{}", &out, text, sizeof text));
+    CHECK(out == 0);
+    FORKED_TEXT(s_stats(store, text, sizeof text, &n));
+    FORKED_TEXT(s_health(store, &state, text, sizeof text, &n));
+    FORKED_TEXT(s_events(store, 0, text, sizeof text, &n));
+    FORKED_TEXT(s_open_namespace(store, layout, NULL, NULL, &out, text, sizeof text, &n));
+    CHECK(out == 0);
+    FORKED_TEXT(s_namespace_info(ns, text, sizeof text, &n));
+    FORKED_TEXT(s_bump_epoch(ns, 0, &out, text, sizeof text));
+    CHECK(out == 0);
     FORKED(s_close_namespace(ns));
-    FORKED(s_register_region(store, bytes, sizeof bytes, -1, &out, text, sizeof text));
+    FORKED_TEXT(s_register_region(store, bytes, sizeof bytes, -1, &out, text, sizeof text));
+    CHECK(out == 0);
     FORKED(s_unregister_region(store, 1));
     FORKED(s_submit(store, ns, SEALSTONE_OP_GET, &item, 1, NULL, &out));
+    n = 1;
     FORKED(s_drain(store, &done, 1, &r, 1, &n, NULL));
+    CHECK(n == 0);
     FORKED(s_event_fd(store, &fd));
-    FORKED(s_reason(store, 1, 0, text, sizeof text));
+    FORKED_TEXT(s_reason(store, 1, 0, text, sizeof text));
     FORKED(s_wait_idle(store, 0));
     FORKED(s_lookup_now(ns, hash, sizeof hash, 1, &st));
-    FORKED(s_match(ns, hash, sizeof hash, 1, 0, &n, &out, text, sizeof text));
+    FORKED_TEXT(s_match(ns, hash, sizeof hash, 1, 0, &n, &out, text, sizeof text));
+    CHECK(n == 0 && out == 0);
     FORKED(s_renew(1));
     FORKED(s_release(1));
-    FORKED(s_close(store, 0, text, sizeof text));
+    FORKED_TEXT(s_close(store, 0, text, sizeof text));
     CHECK(s_abi_version() == SEALSTONE_ABI_VERSION && strlen(s_version()) > 0);
     CHECK(strcmp(s_status_name(SEALSTONE_FORKED), "Forked") == 0);
 }
