@@ -69,21 +69,26 @@ func (n *Namespace) keysPage(ctx context.Context, op *operation, from index.Key,
 	if n.stale() { // by now: what is listed may be of the epoch after it
 		return nil, nil, ErrEpoch
 	}
-	heads := n.headsOf(ctx, op, page)
+	heads, wants := n.headsOf(ctx, op, page)
 	for i, k := range page {
 		switch heads[i].Status {
 		case statusNone, StatusTimeout: // without its plain key it would look like a block put without one
 			return nil, nil, errLeft{cmp.Or(ctx.Err(), context.DeadlineExceeded)}
-		case StatusMiss: // dropped or evicted meanwhile
-			continue
+		case StatusMiss:
+			// Dropped or evicted meanwhile; or still there, and a limit of the store
+			// kept its header from being read.
+			if !wants[i].found.ok {
+				continue
+			}
 		}
 		out = append(out, KeyEntry{Hash: []byte(k.Hash), PlainKey: heads[i].PlainKey, SizeBytes: k.RawBytes})
 	}
 	return out, next, nil
 }
 
-// headsOf reads the headers of blocks that were found.
-func (n *Namespace) headsOf(ctx context.Context, op *operation, page []index.KeyEntry) []BlockStat {
+// headsOf reads the headers of blocks that were found. What is known of where
+// they lie by now stands in wants.
+func (n *Namespace) headsOf(ctx context.Context, op *operation, page []index.KeyEntry) (heads []BlockStat, wants []want) {
 	g := &getBatch{
 		n: n, s: n.s, op: op, out: make([]GetResult, len(page)), heads: make([]BlockStat, len(page)),
 		keys: make([]index.Key, len(page)), wants: make([]want, len(page)),
@@ -94,7 +99,7 @@ func (n *Namespace) headsOf(ctx context.Context, op *operation, page []index.Key
 		found[i] = lookupResult{entry: k.Entry, ok: true}
 	}
 	g.readFound(ctx, found)
-	return g.stats()
+	return g.stats(), g.wants
 }
 
 // list is one page of the visible blocks behind from, and where the next one
