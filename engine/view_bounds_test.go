@@ -144,9 +144,12 @@ func TestViewStalledDevice(t *testing.T) {
 	mustPut(t, n, blockOf(0, 0, 9000))
 	mustFlush(t, s)
 	stall.stall(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	v := n.View(ctx, hashesOf(0), ViewOptions{})[0]
+	view := start(t, "the view", func() View { return n.View(ctx, hashesOf(0), ViewOptions{})[0] })
+	eventually(t, "the read hangs", func() bool { return stall.stalled.Load() > 0 })
+	cancel()
+	v := view()
 	wantNothingLent(t, &v, StatusTimeout)
 	if s.Stats().LentBytes == 0 {
 		t.Error("the memory of a read that hangs is counted as free")
