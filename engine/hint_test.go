@@ -206,12 +206,19 @@ func TestHintOverflowIsTold(t *testing.T) {
 // TestHintDuringPuts: while blocks are put, applied and the table is filled,
 // whoever has seen a put acknowledged finds it.
 func TestHintDuringPuts(t *testing.T) {
+	duringPuts(t, 60, func(n *Namespace, id int) Status { return n.Has(context.Background(), [][]byte{hashOf(id)})[0] })
+}
+
+// duringPuts has some put blocks, each so many, and ask for the last ones that
+// were acknowledged, while these go from memory into the index and the hint
+// table is filled. In the end the table has them all.
+func duringPuts(t *testing.T, each int, statusOf func(n *Namespace, id int) Status) {
+	t.Helper()
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	o := testOptions(vfs.NewMem())
 	o.CapacityBytes = 64 * mib
 	s := mustOpen(t, o)
 	n := mustSpace(t, s)
-	const writers, each = 4, 60
 	stop := make(chan struct{})
 	var background, puts sync.WaitGroup
 	background.Go(func() {
@@ -226,7 +233,7 @@ func TestHintDuringPuts(t *testing.T) {
 			}
 		}
 	})
-	for w := range writers {
+	for w := range 4 {
 		puts.Go(func() {
 			for i := range each {
 				id := w*each + i
@@ -235,7 +242,7 @@ func TestHintDuringPuts(t *testing.T) {
 					return
 				}
 				for back := range min(i+1, 8) {
-					if st := n.Has(context.Background(), [][]byte{hashOf(id - back)})[0]; st != StatusOK {
+					if st := statusOf(n, id-back); st != StatusOK {
 						t.Errorf("block %d, put before: %v", id-back, st)
 					}
 				}

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"github.com/sealstone/sealstone/engine/index"
@@ -177,46 +176,7 @@ func TestLookupNowIsHas(t *testing.T) {
 // that the block is not there, while it goes from memory into the index and the
 // table is filled.
 func TestLookupNowDuringPuts(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	o := testOptions(vfs.NewMem())
-	o.CapacityBytes = 64 * mib
-	s := mustOpen(t, o)
-	n := mustSpace(t, s)
-	const writers, each = 4, 40
-	stop := make(chan struct{})
-	var background, puts sync.WaitGroup
-	background.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				s.syncAndApply()
-				s.applyAll()
-				s.fillHint()
-			}
-		}
-	})
-	for w := range writers {
-		puts.Go(func() {
-			for i := range each {
-				id := w*each + i
-				if r := putOne(n, blockOf(id, 0, 200)); r.Status != StatusOK {
-					t.Errorf("put %d: %v %v", id, r.Status, r.Err)
-					return
-				}
-				for back := range min(i+1, 8) {
-					if st := nowOf(n, id-back)[0]; st != StatusOK {
-						t.Errorf("block %d, put before: %v", id-back, st)
-					}
-				}
-			}
-		})
-	}
-	puts.Wait()
-	close(stop)
-	background.Wait()
-	mustClose(t, s)
+	duringPuts(t, 40, func(n *Namespace, id int) Status { return nowOf(n, id)[0] })
 }
 
 // TestLookupNowOnStalledDevice: while reads of segments, the index and the
