@@ -232,6 +232,22 @@ func TestFaultMemoryCutPut(t *testing.T) {
 	}
 }
 
+// storedAndShared is a store on disk with so many blocks of a size, and memory
+// that is shared. They end with the test.
+func storedAndShared(t *testing.T, blocks, size int) (*Store, *Namespace, *sharedFile) {
+	t.Helper()
+	s, n := mustOpenDisk(t, PathAuto)
+	for id := range blocks {
+		mustPut(t, n, PutBlock{Hash: hashOf(id), Planes: planesOf(squeezable(id, size))})
+	}
+	f := mustShare(t, s, "memfd")
+	t.Cleanup(func() {
+		f.end()
+		mustClose(t, s)
+	})
+	return s, n, f
+}
+
 // TestFaultMemoryCutMeanwhile: the file grows and shrinks all the time under
 // puts and gets, on both sides of every page.
 func TestFaultMemoryCutMeanwhile(t *testing.T) {
@@ -239,25 +255,8 @@ func TestFaultMemoryCutMeanwhile(t *testing.T) {
 	y := faulttest.New(t)
 	fault := y.Try("a file that is cut all the time")
 	const size, blocks = 128 << 10, 4
-	s, n := mustOpenDisk(t, PathAuto)
-	defer mustClose(t, s)
-	for id := range blocks {
-		mustPut(t, n, PutBlock{Hash: hashOf(id), Planes: planesOf(squeezable(id, size))})
-	}
-	f := mustShare(t, s, "memfd")
-	defer f.end()
-	stop, ended := make(chan struct{}), sync.WaitGroup{}
-	ended.Go(func() {
-		for i := int64(0); ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-				f.cut(i * 37 % 257 * 4096)
-				runtime.Gosched()
-			}
-		}
-	})
+	s, n, f := storedAndShared(t, blocks, size)
+	stop := keepAt(func(i int) { f.cut(int64(i * 37 % 257 * 4096)) })
 	own := mustBuffer(t, s, blocks*size)
 	rounds := 0
 	gone := func() bool {
@@ -283,8 +282,7 @@ func TestFaultMemoryCutMeanwhile(t *testing.T) {
 			t.Fatalf("put: %v %v", r.Status, r.Err)
 		}
 	}
-	close(stop)
-	ended.Wait()
+	stop()
 	if gone() {
 		fault.Fire()
 	}
@@ -309,13 +307,7 @@ func TestFaultMemoryScribbled(t *testing.T) {
 	y := faulttest.New(t)
 	fault := y.Try("memory that is written to all the time")
 	const size, blocks = 128 << 10, 4
-	s, n := mustOpenDisk(t, PathAuto)
-	defer mustClose(t, s)
-	for id := range blocks {
-		mustPut(t, n, PutBlock{Hash: hashOf(id), Planes: planesOf(squeezable(id, size))})
-	}
-	f := mustShare(t, s, "memfd")
-	defer f.end()
+	s, n, f := storedAndShared(t, blocks, size)
 	stop := scribble(f)
 	rounds := 0
 	for end := time.Now().Add(hangTimeout); (s.Stats().MemoryChanged < 3*stormCount || rounds < 2*stormCount) && time.Now().Before(end); rounds++ {
@@ -356,16 +348,28 @@ func scribble(f *sharedFile) (stop func()) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
+	end := keepAt(func(i int) {
+		for at := 0; at < len(theirs); at += 4096 {
+			theirs[at+i%256] = byte(i)
+		}
+	})
+	return func() {
+		end()
+		_ = unix.Munmap(theirs)
+	}
+}
+
+// keepAt does something again and again, with other goroutines in between, until
+// the function that it returns is called.
+func keepAt(do func(i int)) (stop func()) {
 	done, ended := make(chan struct{}), sync.WaitGroup{}
 	ended.Go(func() {
-		for i := byte(1); ; i++ {
+		for i := 0; ; i++ {
 			select {
 			case <-done:
 				return
 			default:
-				for at := 0; at < len(theirs); at += 4096 {
-					theirs[at+int(i)] = i
-				}
+				do(i)
 				runtime.Gosched()
 			}
 		}
@@ -373,7 +377,6 @@ func scribble(f *sharedFile) (stop func()) {
 	return func() {
 		close(done)
 		ended.Wait()
-		_ = unix.Munmap(theirs)
 	}
 }
 
