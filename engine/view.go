@@ -54,15 +54,16 @@ func (v *View) Bytes() int64 { return spanBytes(v.Planes) }
 // memory of the store that they were read into instead of copying them out. It
 // returns one view each, in order; every view that is OK must be released
 // exactly once, by whatever goroutine, and soon: until then its memory counts
-// against Options.MaxInflightBytes, and Close waits for it. Blocks that were
-// read together, neighbours on disk, share memory that is free again when the
-// last of them is released.
+// against Options.MaxInflightBytes, or HostCacheBytes if it was found there, and
+// Close waits for it. Blocks that were read together, neighbours on disk, share
+// memory that is free again when the last of them is released.
 //
-// All views together hold at most half of MaxInflightBytes, so that gets and
-// puts always find memory. A call waits, until its context ends, while others
-// hold what it needs: who holds views and calls View again may wait for itself.
-// Of a call that needs more than that half by itself the blocks beyond it are
-// Miss, with an error that wraps ErrShed: release some and ask for the rest.
+// All views together hold at most half of MaxInflightBytes, beside what they show
+// of the cache, so that gets and puts always find memory. A call waits, until its
+// context ends, while others hold what it needs: who holds views and calls View
+// again may wait for itself. Of a call that needs more than that half by itself
+// the blocks beyond it are Miss, with an error that wraps ErrShed: release some
+// and ask for the rest.
 //
 // When the context ends first, blocks not yet decided are Timeout, and nothing
 // of them is lent.
